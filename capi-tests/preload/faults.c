@@ -8,6 +8,7 @@
  *   while there is the file FAULTS_CLOSE, the quota is exceeded, which is said when a file is closed;
  *   each time that it is listed, a byte is added to the file FAULTS_LISTED;
  *   with FAULTS_NO_ATTRIBUTES files can have no extended attributes;
+ *   with FAULTS_NO_SYNC the storage fails, which is said when a file is synced;
  *   while there is the file FAULTS_HOLD, no write begins that ends behind as many bytes of a file as it says.
  */
 #define _GNU_SOURCE
@@ -74,6 +75,15 @@ static int read_only(void)
         return 0;
     errno = EROFS;
     return 1;
+}
+
+int fsync(int file)
+{
+    NEXT(fsync);
+    if (getenv("FAULTS_NO_SYNC") == NULL || !concerns_file(file))
+        return next(file);
+    errno = EIO;
+    return -1;
 }
 
 /* opendir, of which nobody takes note. */

@@ -10,7 +10,7 @@ use std::io::Write as _;
 
 use capi_tests::backends::{backends, serving, wait_for_backends};
 use capi_tests::job::{names, Job};
-use capi_tests::program::sync_witness;
+use capi_tests::program::{faults, sync_witness};
 
 /// A test here, and the behaviour of upstream (VELOC 1.8) that would fail it: crashes, hangs, lost
 /// data and wrong data. Slowness is not tested here: `veloc bench` measures it.
@@ -216,5 +216,23 @@ fn files_reach_the_storage_before_their_names() {
             assert_eq!(name.is_some(), wanted, "{value}, {directory}: {}", ended.stderr);
             assert!(bytes <= name, "{value}, {directory}: {}", ended.stderr);
         }
+    }
+}
+
+/// Catches a file that counts as written though the storage has refused its bytes: in the call of a sync
+/// job, and in the next wait of an async one.
+#[test]
+fn a_file_that_could_not_be_synced_is_no_checkpoint() {
+    for (mode, commands) in
+        [("sync", "fail=x:1:fsync newest=x:-1"), ("async", "take=x:1 late=fsync finalize=1:fails")]
+    {
+        let job = Job::new(&format!("mode = {mode}\nscratch = DIR/scratch\nsync_files = full\n"));
+        let failing = job.run("script", commands).env("LD_PRELOAD", faults(&job.path("")));
+        failing.env("FAULTS_IN", job.scratch()).env("FAULTS_NO_SYNC", "1").succeed();
+        if mode == "sync" {
+            assert_eq!(names(&job.scratch()), [""; 0]);
+        }
+        // What the async job could not write is written by its backend, whose storage works.
+        job.run("script", "take=x:2 newest=x:2").succeed();
     }
 }

@@ -261,9 +261,9 @@ impl Client {
             files::finish_write(&file, &temporary, Durability::Unsynced)
         });
         let named = written.and_then(|()| {
-            let _naming = self.engine.naming.lock();
+            let naming = self.engine.naming.lock();
             let routed = encoding.members[rebuild.own].routed.as_deref();
-            store.publish_rebuilt(&temporary, name, version, routed)?;
+            store.publish_rebuilt(&naming, &temporary, name, version, routed)?;
             // Memory may still have bytes of an old file.
             self.engine.forget_found(name, version);
             Ok(())

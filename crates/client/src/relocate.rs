@@ -287,11 +287,15 @@ impl Client {
         let id = id(name, version, node.own(), file.piece);
         let copied = fetch(node, from, id, file.content, &temporary);
         let named = copied.and_then(|()| {
-            let _naming = self.engine.naming.lock();
+            let naming = self.engine.naming.lock();
             match file.piece {
-                Piece::Data => {
-                    store.publish_rebuilt(&temporary, name, version, file.routed.as_deref())
-                }
+                Piece::Data => store.publish_rebuilt(
+                    &naming,
+                    &temporary,
+                    name,
+                    version,
+                    file.routed.as_deref(),
+                ),
                 Piece::Parity => files::atomic_replace(
                     &temporary,
                     &store.parity_path(name, version)?,

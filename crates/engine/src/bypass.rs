@@ -7,7 +7,7 @@
 use super::shared::Shared;
 use crate::catalog::state::is_of_the_file_system;
 use config::Config;
-use levels::files::{AggregatePart, Files, Written};
+use levels::files::{AggregatePart, Files, Naming, Written};
 use os::error::{Error, Result};
 
 /// The topic of the warning that checkpoints go to persistent only.
@@ -85,17 +85,18 @@ impl Shared {
         );
     }
 
-    /// Publishes a file that was written past scratch. The caller holds the naming lock.
+    /// Publishes a file that was written past scratch.
     pub(super) fn publish_straight(
         &self,
+        naming: &Naming<'_>,
         written: &Written,
         name: &str,
         version: i32,
         place: Option<&AggregatePart>,
     ) -> Result<()> {
-        self.files.publish_straight(written, name, version, place)?;
+        self.files.publish_straight(naming, written, name, version, place)?;
         // The file in persistent is newer than the one in scratch.
-        self.left_scratch(name, version);
+        self.left_scratch(naming, name, version);
         Ok(())
     }
 }

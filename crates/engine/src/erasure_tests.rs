@@ -91,7 +91,7 @@ fn everybody_keeps_parities_at_the_end() {
     let temporary = files.temporary(&files.scratch_path("x", 5).unwrap());
     let mut output = Output::create(temporary, None).unwrap();
     output.put(b"another").unwrap();
-    files.publish(&output.finish(), "x", 5).unwrap();
+    files.publish(&levels::files::Names::default().lock(), &output.finish(), "x", 5).unwrap();
     files.remove_scratch("x", 6, None).unwrap();
     assert!(!files.parity_path("x", 5).unwrap().exists());
     assert!(!files.parity_path("x", 6).unwrap().exists());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::shared::Shared;
 use crate::catalog::entry::{FileLevel, Id};
+use levels::files::Naming;
 use os::error::{Error, Kind, Result};
 use policy::retention::{Divided, Retention, Taken};
 use policy::rounds::{FileState, PARITIES};
@@ -14,9 +15,15 @@ use policy::rounds::{FileState, PARITIES};
 const AT_A_TIME: usize = 8;
 
 impl Shared {
-    /// A checkpoint's file has come to a level: removes the versions beyond the limit. The caller holds the
-    /// naming lock.
-    pub(super) fn arrived(&self, level: FileLevel, name: &str, version: i32, id: Id) {
+    /// A checkpoint's file has come to a level: removes the versions beyond the limit.
+    pub(super) fn arrived(
+        &self,
+        naming: &Naming<'_>,
+        level: FileLevel,
+        name: &str,
+        version: i32,
+        id: Id,
+    ) {
         if self.config.ephemeral {
             return;
         }
@@ -56,14 +63,14 @@ impl Shared {
             }
             kept.put(name, version, id);
         }
-        self.prune_others(level, name, Some(version));
+        self.prune_others(naming, level, name, Some(version));
     }
 
     /// A checkpoint that is in persistent because scratch could not take it belongs there for all processes
-    /// now. The caller holds the naming lock.
-    pub fn is_extra_no_more(&self, name: &str, version: i32, id: Id) {
-        self.left_scratch(name, version);
-        self.arrived(FileLevel::Persistent, name, version, id);
+    /// now.
+    pub fn is_extra_no_more(&self, naming: &Naming<'_>, name: &str, version: i32, id: Id) {
+        self.left_scratch(naming, name, version);
+        self.arrived(naming, FileLevel::Persistent, name, version, id);
     }
 
     /// Before a file of a name comes to a level: removes the versions known to be beyond the limit. A process
@@ -71,8 +78,7 @@ impl Shared {
     pub(super) fn make_room(&self, level: FileLevel, name: &str) {
         let limited = self.retention[level as usize].lock().is_limited();
         if limited && !self.common[level as usize].lock().is_single() {
-            let _naming = self.naming.lock();
-            self.prune(level, name);
+            self.prune(&self.naming.lock(), level, name);
         }
     }
 
@@ -92,20 +98,26 @@ impl Shared {
         ))
     }
 
-    /// Removes the versions of a name beyond a level's limit. The caller holds the naming lock.
-    pub(super) fn prune(&self, level: FileLevel, name: &str) {
-        self.prune_others(level, name, None);
+    /// Removes the versions of a name beyond a level's limit.
+    pub(super) fn prune(&self, naming: &Naming<'_>, level: FileLevel, name: &str) {
+        self.prune_others(naming, level, name, None);
     }
 
     /// Removes the versions of a name beyond a level's limit, except the version that has just
     /// `arrived`: the catalog does not know its file yet, and would take it for an older
     /// checkpoint's. If that came late, after younger ones, it is removed the next time.
-    fn prune_others(&self, level: FileLevel, name: &str, arrived: Option<i32>) {
+    fn prune_others(
+        &self,
+        naming: &Naming<'_>,
+        level: FileLevel,
+        name: &str,
+        arrived: Option<i32>,
+    ) {
         loop {
             let excess = self.excess(level, name);
             let mut removed = 0;
             for &version in excess.iter().filter(|version| Some(**version) != arrived) {
-                match self.remove_from(level, name, version) {
+                match self.remove_from(naming, level, name, version) {
                     Ok(true) => {}
                     // A version that is being restored or persisted is removed the next time.
                     Ok(false) => continue,
@@ -123,8 +135,14 @@ impl Shared {
         }
     }
 
-    /// Removes a version's file from a level. False: it is in use. The caller holds the naming lock.
-    fn remove_from(&self, level: FileLevel, name: &str, version: i32) -> Result<bool> {
+    /// Removes a version's file from a level. False: it is in use.
+    fn remove_from(
+        &self,
+        _: &Naming<'_>,
+        level: FileLevel,
+        name: &str,
+        version: i32,
+    ) -> Result<bool> {
         let extra = self
             .catalog
             .read(|state| state.find(name, version).is_some_and(|id| state.is_extra(id)));
@@ -147,8 +165,7 @@ impl Shared {
     /// Removes a version that its manager does not need any more from a level. Returns whether it is gone; it
     /// stays if it is in use.
     pub fn retire(&self, level: FileLevel, name: &str, version: i32) -> Result<bool> {
-        let _naming = self.naming.lock();
-        self.remove_from(level, name, version)
+        self.remove_from(&self.naming.lock(), level, name, version)
     }
 
     /// Removes versions of a name from all levels, after waiting for active writes. One that cannot be
@@ -256,17 +273,17 @@ impl Shared {
 
     /// Removes the versions of all names beyond the limits, when nothing is active any more.
     pub fn prune_all(&self) {
-        let _naming = self.naming.lock();
+        let naming = self.naming.lock();
         for level in [FileLevel::Scratch, FileLevel::Persistent] {
             let names = self.retention[level as usize].lock().names();
             for name in names {
-                self.prune(level, &name);
+                self.prune(&naming, level, &name);
             }
         }
     }
 
-    /// A version's file was removed from scratch by other code. The caller holds the naming lock.
-    pub(super) fn left_scratch(&self, name: &str, version: i32) {
+    /// A version's file was removed from scratch by other code.
+    pub(super) fn left_scratch(&self, _: &Naming<'_>, name: &str, version: i32) {
         self.retention[FileLevel::Scratch as usize].lock().remove(name, version);
     }
 }

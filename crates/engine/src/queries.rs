@@ -172,10 +172,10 @@ impl Shared {
     pub fn want_persistent(&self, id: Id, place: Option<AggregatePart>) {
         // A checkpoint that bypassed scratch is there already, and now counts among those to keep.
         let extra = self.catalog.read(|state| state.is_extra(id));
-        let _naming = extra.then(|| self.naming.lock());
+        let naming = extra.then(|| self.naming.lock());
         let there = self.catalog.step(|state| state.want_persistent(id, place));
-        if let Some((name, version)) = there {
-            self.is_extra_no_more(&name, version, id);
+        if let (Some((name, version)), Some(naming)) = (there, naming) {
+            self.is_extra_no_more(&naming, &name, version, id);
         }
     }
 

@@ -89,9 +89,11 @@ impl Shared {
         let naming = self.naming.lock();
         let (id, name, version) = (open.id, open.name.clone(), open.version);
         let named = self.may_write().and_then(|()| match level {
-            FileLevel::Scratch => self.files.publish_routed(temporary, &name, version, &original),
+            FileLevel::Scratch => {
+                self.files.publish_routed(&naming, temporary, &name, version, &original)
+            }
             FileLevel::Persistent => {
-                self.files.publish_routed_straight(temporary, &name, version, &original)
+                self.files.publish_routed_straight(&naming, temporary, &name, version, &original)
             }
         });
         if let Err(error) = named {
@@ -103,7 +105,7 @@ impl Shared {
             FileLevel::Scratch => self.commit_file(id, Vec::new(), Some(original), persist),
             FileLevel::Persistent => {
                 // The file in persistent is newer.
-                self.left_scratch(&name, version);
+                self.left_scratch(&naming, &name, version);
                 let routed = Some(original);
                 let commit = |state: &mut State| {
                     state.commit_persistent(id, Vec::new(), routed, persist);
@@ -113,7 +115,7 @@ impl Shared {
             }
         };
         open.under_way = false;
-        self.arrived(level, &name, version, id);
+        self.arrived(&naming, level, &name, version, id);
         drop(naming);
         self.pace.call_ends();
         self.make_persistent(id, own, None)

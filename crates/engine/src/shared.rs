@@ -21,7 +21,7 @@ use config::Config;
 use device::{kinds, ApplicationStream, Device, Event};
 use erasure::node::Node;
 use levels::device_cache::DeviceCache;
-use levels::files::Files;
+use levels::files::{Files, Names};
 use levels::host_buffer::HostBuffer;
 use os::error::{Error, Kind, Result};
 use os::mapping;
@@ -83,7 +83,7 @@ pub struct Shared {
     /// Held while a file gets or loses its name, together with the catalog's step that records it: an older
     /// checkpoint's file must not replace a newer one's. Taken before the catalog's lock. Captures into
     /// memory never take it.
-    pub naming: Mutex<()>,
+    pub naming: Names,
     /// The versions in scratch and in persistent, if they are limited; by [`FileLevel`]. Taken after
     /// `naming`.
     ///
@@ -167,7 +167,7 @@ impl Shared {
             freezer: OnceLock::new(),
             sieve: Sieve::default(),
             snapshots: Mutex::default(),
-            naming: Mutex::new(()),
+            naming: Names::default(),
             asked: Mutex::new(HashSet::new()),
             stream: Mutex::new(None),
             interval,

@@ -11,7 +11,7 @@ use crate::catalog::entry::FileLevel;
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{After, FileJob, PersistJob, State};
 use format::header::Header;
-use levels::files::{Output, Target, Wanted, Written};
+use levels::files::{Naming, Output, Target, Wanted, Written};
 use levels::space::cut;
 use os::error::{Kind, Result};
 use os::files;
@@ -36,7 +36,7 @@ pub fn write(shared: &Shared) -> Result<()> {
         let written = write_temporary(shared, &job);
         let naming = shared.naming.lock();
         let result = written
-            .and_then(|written| give_name(shared, &job, written))
+            .and_then(|written| give_name(&naming, shared, &job, written))
             .map_err(|error| shared.with_limit(FileLevel::Scratch, error))
             .map_err(|error| match shared.config.incremental {
                 true => error.followed_by(
@@ -47,14 +47,14 @@ pub fn write(shared: &Shared) -> Result<()> {
             .map_err(about(&job.name, job.version));
         if matches!(result, Ok(true)) {
             // Before the write counts as done: a thread that waits for that finds the old versions gone.
-            shared.arrived(FileLevel::Scratch, &job.name, job.version, job.id);
+            shared.arrived(&naming, FileLevel::Scratch, &job.name, job.version, job.id);
         }
         let result = result.map(|_| ());
         let failure = result.as_ref().err().map(ToString::to_string);
         let after = shared.step_counted(|state| state.write_done(&job, result));
         match after {
             After::Keep => {}
-            After::Unlink => unlink(shared, &job.name, job.version),
+            After::Unlink => unlink(&naming, shared, &job.name, job.version),
             After::Warn => shared.goes_past_scratch(failure.unwrap_or_default()),
         }
         drop(naming);
@@ -111,14 +111,14 @@ pub(super) fn persist_one(
         }
         (brought, _) => (brought, Ok(true)),
     };
-    let _naming = shared.naming.lock();
-    let straight = |output: Output| give_name_straight(shared, job, output.finish());
+    let naming = shared.naming.lock();
+    let straight = |output: Output| give_name_straight(&naming, shared, job, output.finish());
     let result = brought
         .and_then(|output| output.map_or(named, straight))
         .map_err(|error| shared.with_limit(FileLevel::Persistent, error))
         .map_err(about(&job.name, job.version));
     if matches!(result, Ok(true)) {
-        shared.arrived(FileLevel::Persistent, &job.name, job.version, job.id);
+        shared.arrived(&naming, FileLevel::Persistent, &job.name, job.version, job.id);
     }
     let result = result.map(|_| ());
     gone |= result.as_ref().is_err_and(|error| {
@@ -131,9 +131,9 @@ pub(super) fn persist_one(
         state.persist_done(job, result)
     });
     // Its scratch file had to stay until now.
-    shared.prune(FileLevel::Scratch, &job.name);
+    shared.prune(&naming, FileLevel::Scratch, &job.name);
     if after == After::Unlink {
-        unlink(shared, &job.name, job.version);
+        unlink(&naming, shared, &job.name, job.version);
     }
 }
 
@@ -297,11 +297,16 @@ fn scratch_in_place_of_memory(shared: &Shared, job: &PersistJob) -> Option<File>
 }
 
 /// Gives a complete file its name. False: the checkpoint was replaced or cleaned up in the meantime.
-fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<bool> {
+fn give_name(
+    naming: &Naming<'_>,
+    shared: &Shared,
+    job: &FileJob,
+    written: Written,
+) -> Result<bool> {
     if !shared.catalog.read(|state| state.still_wanted(job.id)) {
         return files::remove(&written.temporary).map(|()| false);
     }
-    let named = shared.files.publish(&written, &job.name, job.version);
+    let named = shared.files.publish(naming, &written, &job.name, job.version);
     if named.is_err() {
         written.discard();
     }
@@ -318,7 +323,8 @@ fn give_name_beside(shared: &Shared, job: &PersistJob, output: Output) -> Result
         written.discard();
         return Ok((false, true));
     }
-    let is_in_scratch = match shared.files.publish_beside(&written, &job.name, job.version) {
+    let is_in_scratch = match shared.files.publish_beside(&naming, &written, &job.name, job.version)
+    {
         Ok(is_in_scratch) => is_in_scratch,
         Err(error) => {
             written.discard();
@@ -338,7 +344,12 @@ fn give_name_beside(shared: &Shared, job: &PersistJob, output: Output) -> Result
 }
 
 /// Gives a complete file that bypasses scratch its name. False as for [`give_name`].
-fn give_name_straight(shared: &Shared, job: &PersistJob, written: Written) -> Result<bool> {
+fn give_name_straight(
+    naming: &Naming<'_>,
+    shared: &Shared,
+    job: &PersistJob,
+    written: Written,
+) -> Result<bool> {
     let place = job.place.as_ref();
     if !shared.catalog.read(|state| state.still_wanted(job.id)) {
         if place.is_none() {
@@ -346,7 +357,7 @@ fn give_name_straight(shared: &Shared, job: &PersistJob, written: Written) -> Re
         }
         return Ok(false);
     }
-    let named = shared.publish_straight(&written, &job.name, job.version, place);
+    let named = shared.publish_straight(naming, &written, &job.name, job.version, place);
     if named.is_err() && place.is_none() {
         written.discard();
     }
@@ -409,8 +420,8 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
     Ok(())
 }
 
-fn unlink(shared: &Shared, name: &str, version: i32) {
-    shared.left_scratch(name, version);
+fn unlink(naming: &Naming<'_>, shared: &Shared, name: &str, version: i32) {
+    shared.left_scratch(naming, name, version);
     if let Err(error) = shared.files.remove_scratch(name, version, None) {
         log::warn!("{error}");
     }

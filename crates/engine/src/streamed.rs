@@ -134,8 +134,8 @@ impl Shared {
         let published = complete.and_then(|(level, file, second)| {
             let (name, version) = (&open.name, open.version);
             let published = match level {
-                FileLevel::Scratch => self.files.publish(&file, name, version),
-                FileLevel::Persistent => self.publish_straight(&file, name, version, None),
+                FileLevel::Scratch => self.files.publish(&naming, &file, name, version),
+                FileLevel::Persistent => self.publish_straight(&naming, &file, name, version, None),
             };
             match published {
                 Ok(()) => Ok((level, second)),
@@ -153,13 +153,13 @@ impl Shared {
         if level == FileLevel::Persistent {
             self.catalog.step(|state| state.commit_persistent(open.id, regions, None, persist));
             open.under_way = false;
-            self.arrived(level, &open.name, open.version, open.id);
+            self.arrived(&naming, level, &open.name, open.version, open.id);
             self.metrics.waited(Cause::File, since);
             return Ok(());
         }
         let own = self.commit_file(open.id, regions, None, persist);
         open.under_way = false;
-        self.arrived(FileLevel::Scratch, &open.name, open.version, open.id);
+        self.arrived(&naming, FileLevel::Scratch, &open.name, open.version, open.id);
         drop(naming);
         let result = self.make_persistent(open.id, own, second);
         self.metrics.waited(Cause::File, since);

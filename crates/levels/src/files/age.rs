@@ -86,6 +86,7 @@ fn later_than(last: Option<SystemTime>, own: SystemTime) -> SystemTime {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Names;
     use super::*;
     use crate::files::{AggregatePart, Output};
     use config::Config;
@@ -109,9 +110,9 @@ mod tests {
         times::set_modified(&write("s/x-0-1.dat"), taken).unwrap();
         files.persist("x", 1, None, None).unwrap();
         assert_eq!(times::modified(&at("p/x-0-1.dat")).unwrap(), taken);
-        files.publish_rebuilt(&write("s/brought"), "x", 1, None).unwrap();
+        files.publish_rebuilt(&Names::default().lock(), &write("s/brought"), "x", 1, None).unwrap();
         assert_eq!(times::modified(&at("s/x-0-1.dat")).unwrap(), taken);
-        files.publish_rebuilt(&write("s/brought"), "x", 2, None).unwrap();
+        files.publish_rebuilt(&Names::default().lock(), &write("s/brought"), "x", 2, None).unwrap();
         assert!(times::modified(&at("s/x-0-2.dat")).unwrap() > taken);
     }
 
@@ -174,7 +175,7 @@ mod tests {
             output.put(&[0; 8]).unwrap();
             let time = tick - Duration::from_secs(back);
             File::open(&path).unwrap().set_modified(time).unwrap();
-            files.publish(&output.finish(), "x", version).unwrap();
+            files.publish(&Names::default().lock(), &output.finish(), "x", version).unwrap();
             files.persist("x", version, None, None).unwrap();
             // A link has a time of its own.
             files.persist("y", version, Some(original.to_str().unwrap()), None).unwrap_err();

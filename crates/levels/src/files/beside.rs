@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use super::{Files, Output, Written};
+use super::{Files, Naming, Output, Written};
 use crate::level::FileLevel;
 use config::Compress;
 use format::proof::Proof;
@@ -64,12 +64,17 @@ impl Files {
     }
 
     /// Gives a complete persistent file its name, where scratch has the same file under its own. The name is
-    /// durable only after [`Files::sync_names_in_persistent`]. The caller holds the lock of names. False: scratch
-    /// has none any more.
+    /// durable only after [`Files::sync_names_in_persistent`]. False: scratch has none any more.
     ///
     /// # Errors
     /// The system's, with the path.
-    pub fn publish_beside(&self, written: &Written, name: &str, version: i32) -> Result<bool> {
+    pub fn publish_beside(
+        &self,
+        _: &Naming<'_>,
+        written: &Written,
+        name: &str,
+        version: i32,
+    ) -> Result<bool> {
         self.may_change_in(self.persistent.as_deref())?;
         let path = self.own_persistent_path(name, version)?;
         let taken = times::modified(&self.scratch_path(name, version)?);
@@ -95,6 +100,7 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Names;
     use super::*;
     use config::Config;
     use std::fs;
@@ -123,7 +129,7 @@ mod tests {
             files.append_scratch(&scratch, &mut output, "x", 1).unwrap();
             let written = output.finish();
             assert_eq!(written.digest, Some(digest));
-            assert!(files.publish_beside(&written, "x", 1).unwrap());
+            assert!(files.publish_beside(&Names::default().lock(), &written, "x", 1).unwrap());
             assert_eq!(fs::read(files.persistent_path("x", 1).unwrap()).unwrap(), bytes);
         }
         // The part that is read from scratch is damaged there.

@@ -92,6 +92,7 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Names;
     use super::*;
     use config::Config;
     use std::fs::File;
@@ -148,16 +149,18 @@ mod tests {
         });
         with_links(|files, swap| {
             swap("s");
+            let lock = Names::default();
+            let naming = lock.lock();
             names(files.remove_scratch("x", 1, None), "s");
             names(files.clean_scratch("x", |_| false), "s");
             let original = files.scratch.as_ref().unwrap().with_file_name("own");
             fs::write(&original, "content").unwrap();
-            names(files.publish_rebuilt(&original, "x", 2, None), "s");
-            names(files.publish_routed(&original, "x", 2, "/own"), "s");
+            names(files.publish_rebuilt(&naming, &original, "x", 2, None), "s");
+            names(files.publish_routed(&naming, &original, "x", 2, "/own"), "s");
             // A checkpoint that scratch cannot take goes to persistent.
             let mut output = files.create_straight("x", 3, None).unwrap();
             output.put(b"content").unwrap();
-            files.publish_straight(&output.finish(), "x", 3, None).unwrap();
+            files.publish_straight(&naming, &output.finish(), "x", 3, None).unwrap();
         });
     }
 

@@ -29,6 +29,7 @@ mod expected;
 mod find;
 mod hashing;
 mod leftovers;
+mod naming;
 mod opened;
 #[cfg(test)]
 mod other_users;
@@ -50,6 +51,7 @@ use checksums::Checksums;
 pub use directories::Identities;
 use directories::Known;
 pub use expected::refuse_holes;
+pub use naming::{Names, Naming};
 pub use opened::{Found, Opened};
 pub use output::{Output, Written};
 use proven::Proven;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::{Files, Output, Written};
+use super::{Files, Naming, Output, Written};
 use crate::level::FileLevel;
 use config::SyncFiles;
 use format::names;
@@ -24,8 +24,14 @@ impl Files {
         files::finish_write(file, path, self.scratch_durability())
     }
 
-    /// Gives a complete file its name and its checksum. The caller holds the lock of names.
-    pub fn publish(&self, written: &Written, name: &str, version: i32) -> Result<()> {
+    /// Gives a complete file its name and its checksum.
+    pub fn publish(
+        &self,
+        _: &Naming<'_>,
+        written: &Written,
+        name: &str,
+        version: i32,
+    ) -> Result<()> {
         self.may_change_in(self.scratch.as_deref())?;
         // An older checkpoint of the name may be file-based, and the parities are of its file.
         self.remove_note(name, version)?;
@@ -37,10 +43,10 @@ impl Files {
         self.put_checksum(name, version, written.digest, durability)
     }
 
-    /// Gives the complete file of a file-based checkpoint its name. The caller holds the lock of
-    /// names.
+    /// Gives the complete file of a file-based checkpoint its name.
     pub fn publish_routed(
         &self,
+        naming: &Naming<'_>,
         temporary: &Path,
         name: &str,
         version: i32,
@@ -50,12 +56,13 @@ impl Files {
         self.remove_parity(name, version)?;
         self.remove_checksum(name, version)?;
         self.stamp(FileLevel::Scratch, temporary);
-        self.publish_rebuilt(temporary, name, version, Some(original))
+        self.publish_rebuilt(naming, temporary, name, version, Some(original))
     }
 
     /// Gives a rebuilt file its name. Its parities and its checksum still hold.
     pub fn publish_rebuilt(
         &self,
+        _: &Naming<'_>,
         temporary: &Path,
         name: &str,
         version: i32,

@@ -4,7 +4,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::{refuse_holes, Files};
+use super::{refuse_holes, Files, Naming};
 use crate::level::FileLevel;
 use format::{names, proof};
 use os::error::{Error, Kind, Result};
@@ -151,11 +151,11 @@ impl Files {
     /// Brings the file of a file-based checkpoint back to scratch with its note, if only persistent
     /// has it. Returns its path there and the bytes that were copied; or where it is, if scratch
     /// cannot take it. `lock` takes the lock of names.
-    pub fn fetch_routed<G>(
+    pub fn fetch_routed<'a>(
         &self,
         name: &str,
         version: i32,
-        lock: impl FnOnce() -> G,
+        lock: impl FnOnce() -> Naming<'a>,
     ) -> Result<(PathBuf, u64)> {
         let path = self.scratch_path(name, version)?;
         let source = self.routed_copy(name, version)?;
@@ -172,20 +172,20 @@ impl Files {
     }
 
     /// Copies the file of a file-based checkpoint to its path in scratch. Returns the bytes copied.
-    fn bring_routed<G>(
+    fn bring_routed<'a>(
         &self,
         source: &Path,
         path: &Path,
         name: &str,
         version: i32,
-        lock: impl FnOnce() -> G,
+        lock: impl FnOnce() -> Naming<'a>,
     ) -> Result<u64> {
         let temporary = self.temporary(path);
         let bytes = files::copy_file(source, &temporary, proof::NAME, Durability::Unsynced)?;
         let noted = self.routed(name, version).ok().flatten();
         let original = noted.or_else(|| linked_from(source));
-        let _naming = lock();
-        let named = self.publish_rebuilt(&temporary, name, version, original.as_deref());
+        let naming = lock();
+        let named = self.publish_rebuilt(&naming, &temporary, name, version, original.as_deref());
         if named.is_err() {
             // The first failure is the one to report.
             let _ = files::remove(&temporary);

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::aggregate::common_temporary;
-use super::{AggregatePart, Files, Output, Written};
+use super::{AggregatePart, Files, Naming, Output, Written};
 use crate::level::FileLevel;
 use os::error::{Error, Result};
 use os::files::{self, Durability};
@@ -59,10 +59,10 @@ impl Files {
     }
 
     /// Gives a file that was written past scratch its name and its checksum. Scratch files of that
-    /// version are removed before, as a restart would take them for the nearest copy. The caller
-    /// holds the lock of names.
+    /// version are removed before, as a restart would take them for the nearest copy.
     pub fn publish_straight(
         &self,
+        _: &Naming<'_>,
         written: &Written,
         name: &str,
         version: i32,
@@ -86,9 +86,10 @@ impl Files {
     }
 
     /// Gives a complete file of the application's own, beside the one that it replaces, its name,
-    /// and persistent the link to it. The caller holds the lock of names.
+    /// and persistent the link to it.
     pub fn publish_routed_straight(
         &self,
+        _: &Naming<'_>,
         temporary: &Path,
         name: &str,
         version: i32,
@@ -139,6 +140,7 @@ fn is_there(path: &Path) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Names;
     use super::*;
     use config::Config;
 
@@ -164,7 +166,7 @@ mod tests {
             files.seal_straight(&output, "x", 1, place).unwrap();
             let written = output.finish();
             assert_eq!(written.len, new.len() as u64);
-            files.publish_straight(&written, "x", 1, place).unwrap();
+            files.publish_straight(&Names::default().lock(), &written, "x", 1, place).unwrap();
         };
         for files in [&zero, &one] {
             fs::write(files.scratch_path("x", 1).unwrap(), &old).unwrap();
