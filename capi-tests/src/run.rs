@@ -268,8 +268,9 @@ impl Ended {
     /// Panics, with the output, unless the process ended with status 0 and printed its last line.
     #[must_use]
     pub fn succeeded(self) -> Ended {
-        // MPI may print the ends of two processes' lines behind both.
-        if self.status.success() && self.stdout.trim_end().ends_with("done") {
+        // MPI may print the ends of two processes' lines behind both, and warnings of its own at its end.
+        let is_done = self.stdout.lines().any(|line| line.ends_with("done"));
+        if self.status.success() && is_done {
             return self;
         }
         let how = match self.status.signal() {
