@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::header::Header;
+use super::identity::{self, Identity};
 use super::names;
 use super::proof::{Digest, Proof, DIGEST_LEN};
 use os::error::{Error, Kind, Result};
@@ -48,8 +49,8 @@ pub fn parse_name(file_name: &str) -> Option<(&str, i32)> {
     names::is_name(name).then_some((name, names::number(version)?))
 }
 
-/// The magic bytes of the proofs.
-const PROOFS: [u8; NUMBER] = *b"VELOCprf";
+/// The magic bytes of the proofs: without an identity, and with one behind the name.
+const PROOFS: [[u8; NUMBER]; 2] = [*b"VELOCprf", *b"VELOCprg"];
 
 /// The positions of the ranks' parts in an aggregated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,14 +61,17 @@ pub struct Offsets {
 }
 
 /// The proofs of the parts of an aggregated file: their checkpoint, and the digest of each part that has
-/// one. As bytes: `VELOCprf`, the version (`i32`), the length of the name (`u8`), the name, and
-/// [`DIGEST_LEN`] bytes per rank, zeros for a part without a digest.
+/// one. As bytes: `VELOCprg`, the version (`i32`), the length of the name (`u8`), the name, the run that made
+/// them ([`identity::LEN`]; without it the first bytes are `VELOCprf`), and [`DIGEST_LEN`] bytes per rank, zeros
+/// for a part without a digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proofs {
     /// The name of the checkpoint.
     pub name: String,
     /// Its version.
     pub version: i32,
+    /// The run that made it.
+    pub identity: Identity,
     /// By rank.
     pub digests: Vec<Option<Digest>>,
 }
@@ -79,10 +83,13 @@ impl Proofs {
     fn encode(&self) -> Vec<u8> {
         let name = self.name.as_bytes();
         let len = u8::try_from(name.len()).unwrap_or(u8::MAX);
-        let mut bytes = PROOFS.to_vec();
+        let mut bytes = PROOFS[usize::from(self.identity.is_known())].to_vec();
         bytes.extend_from_slice(&self.version.to_le_bytes());
         bytes.push(len);
         bytes.extend_from_slice(&name[..usize::from(len)]);
+        if self.identity.is_known() {
+            bytes.extend_from_slice(&self.identity.encode());
+        }
         for digest in &self.digests {
             bytes.extend_from_slice(&digest.map_or([0; DIGEST_LEN], |digest| digest.encode()));
         }
@@ -93,11 +100,18 @@ impl Proofs {
     fn decode(bytes: &[u8], ranks: usize) -> Result<Proofs> {
         let proofs = || {
             let (fixed, rest) = bytes.split_first_chunk::<{ Proofs::FIXED }>()?;
-            let (name, digests) = rest.split_at_checked(usize::from(fixed[Self::FIXED - 1]))?;
+            let (name, rest) = rest.split_at_checked(usize::from(fixed[Self::FIXED - 1]))?;
             let name = std::str::from_utf8(name).ok().filter(|name| names::is_name(name))?;
+            let (identity, digests) =
+                match PROOFS.iter().position(|magic| fixed.starts_with(magic))? {
+                    0 => (Identity::UNKNOWN, rest),
+                    _ => {
+                        let (identity, digests) = rest.split_first_chunk::<{ identity::LEN }>()?;
+                        (Some(Identity::decode(identity)).filter(|it| it.is_known())?, digests)
+                    }
+                };
             let (digests, behind) = digests.as_chunks::<DIGEST_LEN>();
-            let whole = fixed.starts_with(&PROOFS) && behind.is_empty() && digests.len() == ranks;
-            whole.then_some(())?;
+            (behind.is_empty() && digests.len() == ranks).then_some(())?;
             let one = |bytes: &[u8; DIGEST_LEN]| match Digest::decode(bytes) {
                 None if bytes != &[0; DIGEST_LEN] => None,
                 digest => Some(digest),
@@ -105,6 +119,7 @@ impl Proofs {
             Some(Proofs {
                 name: name.to_owned(),
                 version: i32::from_le_bytes(*fixed[NUMBER..].first_chunk::<4>()?),
+                identity,
                 digests: digests.iter().map(one).collect::<Option<_>>()?,
             })
         };
@@ -134,7 +149,8 @@ impl Proofs {
     /// The longest proofs of this many ranks, in bytes.
     fn most(ranks: u64) -> u64 {
         let name = u64::from(u8::MAX);
-        (Self::FIXED as u64 + name).saturating_add(ranks.saturating_mul(DIGEST_LEN as u64))
+        (Self::FIXED as u64 + name + identity::LEN as u64)
+            .saturating_add(ranks.saturating_mul(DIGEST_LEN as u64))
     }
 }
 
@@ -181,6 +197,7 @@ impl Offsets {
             version: proofs.version,
             rank: u32::try_from(rank).ok()?,
             ranks: u32::try_from(self.ranks()).ok()?,
+            identity: proofs.identity,
             len: part.end - part.start,
             digest: (*proofs.digests.get(rank)?)?,
         })
@@ -422,7 +439,8 @@ mod tests {
         let of = |len: u64| [part(len), vec![7; len as usize]].concat();
         std::fs::write(&path, [of(10), of(30)].concat()).unwrap();
         let digests = vec![Some(Digest::Xxh3(5)); 2];
-        let proofs = Proofs { name: "x".to_owned(), version: 3, digests };
+        let identity = Identity { run: 9, generation: 2 };
+        let proofs = Proofs { name: "x".to_owned(), version: 3, identity, digests };
         let offsets = Offsets::of_lengths(&[500, 600]).unwrap().with_proofs(proofs);
         std::fs::write(&beside, offsets.encode()).unwrap();
         let file = files::open(&path).unwrap();
@@ -539,13 +557,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(lengths in prop::collection::vec(8..1u64 << 40, 1..20)) {
+        fn what_is_encoded_is_decoded(
+            lengths in prop::collection::vec(8..1u64 << 40, 1..20), run in 0..2u64,
+        ) {
             let plain = Offsets::of_lengths(&lengths).unwrap();
             let decoded = Offsets::decode(&plain.encode(), plain.file_len()).unwrap();
             prop_assert_eq!(&decoded, &plain);
             let digest = |len: &u64| (!len.is_multiple_of(3)).then_some(Digest::Xxh3(*len));
             let digests = lengths.iter().map(digest).collect();
-            let proofs = Proofs { name: "wave".to_owned(), version: 7, digests };
+            let identity = Identity { run, generation: run as u32 };
+            let proofs = Proofs { name: "wave".to_owned(), version: 7, identity, digests };
             let offsets = plain.clone().with_proofs(proofs);
             let bytes = offsets.encode();
             prop_assert!(bytes.starts_with(&plain.encode()), "upstream reads these alone");
@@ -555,6 +576,7 @@ mod tests {
             for (rank, len) in lengths.iter().enumerate() {
                 let proof = decoded.proof(rank);
                 prop_assert_eq!(proof.as_ref().map(|proof| proof.digest), digest(len));
+                prop_assert!(proof.as_ref().is_none_or(|proof| proof.identity == identity));
                 let fits = |p: Proof| p.is_of("wave", 7, rank as u32, *len);
                 prop_assert!(proof.is_none_or(fits));
             }

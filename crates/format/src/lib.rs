@@ -8,6 +8,7 @@ pub mod checksum;
 pub mod delta;
 pub mod frames;
 pub mod header;
+pub mod identity;
 pub mod mark;
 pub mod names;
 pub mod pmem;

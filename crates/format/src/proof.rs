@@ -12,6 +12,7 @@ use std::path::Path;
 use twox_hash::XxHash3_64;
 
 use super::checksum::{self, Checksum};
+use super::identity::{self, Identity};
 use super::names;
 use os::error::{Error, Kind, Result};
 use os::{attributes, files};
@@ -19,8 +20,8 @@ use os::{attributes, files};
 /// The name of the extended attribute.
 pub const NAME: &CStr = c"user.veloc";
 
-/// The first byte of a proof, the version of this format.
-const FORMAT: u8 = 1;
+/// The first byte of a proof, the version of this format: without an identity, and with one behind the length.
+const FORMATS: [u8; 2] = [1, 2];
 
 /// Bytes of a proof before its digest: format, rank, ranks, version, length.
 const FIXED: usize = 1 + 4 + 4 + 4 + 8;
@@ -198,6 +199,8 @@ pub struct Proof {
     pub rank: u32,
     /// How many processes the job had; 0 if unknown (`VELOC_Init_single`).
     pub ranks: u32,
+    /// The run that made it.
+    pub identity: Identity,
     /// Bytes of the file.
     pub len: u64,
     /// Their digest.
@@ -205,14 +208,17 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// The bytes of the attribute; with XXH3, 30 and the name.
+    /// The bytes of the attribute; with XXH3 and an identity, 42 and the name.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(FIXED + DIGEST_LEN + self.name.len());
-        bytes.push(FORMAT);
+        let mut bytes = Vec::with_capacity(FIXED + identity::LEN + DIGEST_LEN + self.name.len());
+        bytes.push(FORMATS[usize::from(self.identity.is_known())]);
         bytes.extend_from_slice(&self.rank.to_le_bytes());
         bytes.extend_from_slice(&self.ranks.to_le_bytes());
         bytes.extend_from_slice(&self.version.to_le_bytes());
         bytes.extend_from_slice(&self.len.to_le_bytes());
+        if self.identity.is_known() {
+            bytes.extend_from_slice(&self.identity.encode());
+        }
         bytes.extend_from_slice(&self.digest.bytes());
         bytes.extend_from_slice(self.name.as_bytes());
         bytes
@@ -227,8 +233,14 @@ impl Proof {
             let (fixed, rest) = bytes.split_first_chunk::<FIXED>()?;
             let number =
                 |at: usize| Some(u32::from_le_bytes(*fixed.get(at..)?.first_chunk::<4>()?));
+            let (identity, rest) = match FORMATS.iter().position(|format| *format == fixed[0])? {
+                0 => (Identity::UNKNOWN, rest),
+                _ => {
+                    let (identity, rest) = rest.split_first_chunk::<{ identity::LEN }>()?;
+                    (Some(Identity::decode(identity)).filter(|it| it.is_known())?, rest)
+                }
+            };
             let (digest, taken) = Digest::decode_prefix(rest)?;
-            (fixed[0] == FORMAT).then_some(())?;
             let name = std::str::from_utf8(rest.get(taken..)?).ok()?;
             // Messages contain the name: control characters in it could change what a terminal shows.
             names::validate_name(name).is_ok().then_some(())?;
@@ -237,6 +249,7 @@ impl Proof {
                 version: number(9)? as i32,
                 rank: number(1)?,
                 ranks: number(5)?,
+                identity,
                 len: u64::from_le_bytes(*fixed.get(13..)?.first_chunk::<8>()?),
                 digest,
             })
@@ -292,9 +305,11 @@ mod tests {
         #[test]
         fn what_is_written_is_read(
             name in "[a-zA-Z0-9_.]{1,127}", version: i32, rank: u32, ranks: u32, len: u64,
-            digest in digest(),
+            digest in digest(), run in 0..3u64, generation: u32,
         ) {
-            let proof = Proof { name, version, rank, ranks, len, digest };
+            let generation = if run == 0 { 0 } else { generation };
+            let identity = Identity { run, generation };
+            let proof = Proof { name, version, rank, ranks, identity, len, digest };
             prop_assert_eq!(Proof::decode(&proof.encode()), Ok(proof.clone()));
             prop_assert_eq!(Digest::decode(&digest.encode()), Some(digest));
         }
@@ -314,7 +329,8 @@ mod tests {
         let digest = Digest::of(Sort::Xxh3, b"abc");
         for name in ["", "x\x1b[2J", "a\nb", "a/b"] {
             let name = name.to_owned();
-            let proof = Proof { name, version: 1, rank: 2, ranks: 3, len: 3, digest };
+            let identity = Identity::UNKNOWN;
+            let proof = Proof { name, version: 1, rank: 2, ranks: 3, identity, len: 3, digest };
             assert!(Proof::decode(&proof.encode()).is_err(), "{proof:?}");
         }
     }
@@ -324,8 +340,9 @@ mod tests {
     fn a_proof_is_short() {
         let digest = Digest::of(Sort::Xxh3, b"abc");
         let name = "wavefield".to_owned();
-        let proof = Proof { name, version: 1, rank: 2, ranks: 3, len: 3, digest };
-        assert_eq!(proof.encode().len(), 39);
+        let identity = Identity { run: 7, generation: 1 };
+        let proof = Proof { name, version: 1, rank: 2, ranks: 3, identity, len: 3, digest };
+        assert_eq!(proof.encode().len(), 51);
     }
 
     /// The values of XXH3's own description, so that later versions accept the proofs of these files.
