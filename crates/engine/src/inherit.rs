@@ -45,7 +45,7 @@ impl Inherited {
 /// none is told by the first call that looks for checkpoints: a job that only takes them needs none.
 pub(super) fn inherit(config: &Config, process: Process, files: &Files) -> Inherited {
     let Some(name) = &config.hand_over else { return Inherited::default() };
-    let answer = match handover::ask(config, process, &files.identities()) {
+    let answer = match handover::ask(config, process, &files.inodes()) {
         Ok(answer) => answer,
         Err(error) => return Inherited::without(error.to_string()),
     };

@@ -15,7 +15,7 @@ use crate::catalog::state::{Shape, State};
 use config::{Config, HostCapture, Mode};
 use device::{kinds, Device};
 use erasure::node::Node;
-use levels::files::{Files, Identities};
+use levels::files::{Files, Inodes};
 use levels::host_buffer::HostBuffer;
 use levels::ledger::{Ledger, Left};
 use levels::level::{self, Level, LevelSpec};
@@ -99,7 +99,7 @@ impl Engine {
             let ledger = ledger.transpose();
             let opened = ledger.and_then(|ledger| {
                 Ok((ledger, {
-                    let directories = files.identities();
+                    let directories = files.inodes();
                     Link::open(&config, process, directories, hand_off, asked)?
                 }))
             });
@@ -152,7 +152,7 @@ impl Engine {
     pub fn take_over(
         config: Config,
         process: Process,
-        directories: &Identities,
+        directories: &Inodes,
         host: Option<HostBuffer>,
         left: &[Left],
         ledger: Option<Ledger>,

@@ -199,7 +199,7 @@ impl Offsets {
             ranks: u32::try_from(self.ranks()).ok()?,
             identity: proofs.identity,
             len: part.end - part.start,
-            digest: (*proofs.digests.get(rank)?)?,
+            digest: Some((*proofs.digests.get(rank)?)?),
         })
     }
 
@@ -448,7 +448,7 @@ mod tests {
         let (found, said) = Offsets::find(&beside, &file, len, &path).unwrap();
         assert!(said.is_some());
         assert_eq!(
-            (found.ranks(), found.proof(1).map(|proof| proof.digest)),
+            (found.ranks(), found.proof(1).and_then(|proof| proof.digest)),
             (2, Some(Digest::Xxh3(5)))
         );
     }
@@ -575,7 +575,7 @@ mod tests {
             prop_assert!(Offsets::decode(&bytes[..bytes.len() - 1], offsets.file_len()).is_err());
             for (rank, len) in lengths.iter().enumerate() {
                 let proof = decoded.proof(rank);
-                prop_assert_eq!(proof.as_ref().map(|proof| proof.digest), digest(len));
+                prop_assert_eq!(proof.as_ref().and_then(|proof| proof.digest), digest(len));
                 prop_assert!(proof.as_ref().is_none_or(|proof| proof.identity == identity));
                 let fits = |p: Proof| p.is_of("wave", 7, rank as u32, *len);
                 prop_assert!(proof.is_none_or(fits));

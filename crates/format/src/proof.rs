@@ -26,6 +26,9 @@ const FORMATS: [u8; 2] = [1, 2];
 /// Bytes of a proof before its digest: format, rank, ranks, version, length.
 const FIXED: usize = 1 + 4 + 4 + 4 + 8;
 
+/// The kind of a digest that is not there.
+const NO_DIGEST: u8 = 0;
+
 /// Bytes of an encoded digest: the kind, and the digest padded with zeros.
 pub const DIGEST_LEN: usize = 1 + checksum::LEN;
 
@@ -203,8 +206,8 @@ pub struct Proof {
     pub identity: Identity,
     /// Bytes of the file.
     pub len: u64,
-    /// Their digest.
-    pub digest: Digest,
+    /// Their digest. `None`: of a file of the application's own, which may change it.
+    pub digest: Option<Digest>,
 }
 
 impl Proof {
@@ -219,7 +222,10 @@ impl Proof {
         if self.identity.is_known() {
             bytes.extend_from_slice(&self.identity.encode());
         }
-        bytes.extend_from_slice(&self.digest.bytes());
+        match self.digest {
+            Some(digest) => bytes.extend_from_slice(&digest.bytes()),
+            None => bytes.push(NO_DIGEST),
+        }
         bytes.extend_from_slice(self.name.as_bytes());
         bytes
     }
@@ -240,7 +246,10 @@ impl Proof {
                     (Some(Identity::decode(identity)).filter(|it| it.is_known())?, rest)
                 }
             };
-            let (digest, taken) = Digest::decode_prefix(rest)?;
+            let (digest, taken) = match rest.first() {
+                Some(&NO_DIGEST) => (None, 1),
+                _ => Digest::decode_prefix(rest).map(|(digest, taken)| (Some(digest), taken))?,
+            };
             let name = std::str::from_utf8(rest.get(taken..)?).ok()?;
             // Messages contain the name: control characters in it could change what a terminal shows.
             names::validate_name(name).is_ok().then_some(())?;
@@ -305,13 +314,13 @@ mod tests {
         #[test]
         fn what_is_written_is_read(
             name in "[a-zA-Z0-9_.]{1,127}", version: i32, rank: u32, ranks: u32, len: u64,
-            digest in digest(), run in 0..3u64, generation: u32,
+            digest in prop::option::of(digest()), run in 0..3u64, generation: u32,
         ) {
             let generation = if run == 0 { 0 } else { generation };
             let identity = Identity { run, generation };
             let proof = Proof { name, version, rank, ranks, identity, len, digest };
             prop_assert_eq!(Proof::decode(&proof.encode()), Ok(proof.clone()));
-            prop_assert_eq!(Digest::decode(&digest.encode()), Some(digest));
+            prop_assert_eq!(digest.and_then(|of| Digest::decode(&of.encode())), digest);
         }
 
         /// Catches a panic, and a proof of another version that is accepted.
@@ -326,7 +335,7 @@ mod tests {
     /// Catches a name with control characters, which a warning would print on the terminal.
     #[test]
     fn what_has_no_name_is_no_proof() {
-        let digest = Digest::of(Sort::Xxh3, b"abc");
+        let digest = Some(Digest::of(Sort::Xxh3, b"abc"));
         for name in ["", "x\x1b[2J", "a\nb", "a/b"] {
             let name = name.to_owned();
             let identity = Identity::UNKNOWN;
@@ -338,7 +347,7 @@ mod tests {
     /// It must fit into an inode of 256 bytes; otherwise each file would need another block.
     #[test]
     fn a_proof_is_short() {
-        let digest = Digest::of(Sort::Xxh3, b"abc");
+        let digest = Some(Digest::of(Sort::Xxh3, b"abc"));
         let name = "wavefield".to_owned();
         let identity = Identity { run: 7, generation: 1 };
         let proof = Proof { name, version: 1, rank: 2, ranks: 3, identity, len: 3, digest };

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::files::AggregatePart;
 use super::region::{Id, Region};
 use super::space::Extent;
+use format::identity::Identity;
 use os::error::{Error, Kind, Result};
 use os::shared::SharedMemory;
 
@@ -26,7 +27,7 @@ mod words;
 use words::{Link, Words, CONTENT, FIRST};
 
 /// First word of a ledger: "veloc" and the version of this layout and of [`Record`].
-const MAGIC: u64 = 0x0005_0063_6f6c_6576;
+const MAGIC: u64 = 0x0006_0063_6f6c_6576;
 
 /// A checkpoint, as its successor needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +38,8 @@ pub struct Record<'a> {
     pub name: Cow<'a, str>,
     /// Its version.
     pub version: i32,
+    /// The run that made it.
+    pub identity: Identity,
     /// For a file-based checkpoint, the path that was routed.
     pub routed: Option<Cow<'a, str>>,
     /// Its place in an aggregated file, if it has one. Kept apart, as it may come later.

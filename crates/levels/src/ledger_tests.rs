@@ -4,6 +4,8 @@ use super::*;
 use crate::region::Part;
 use proptest::prelude::*;
 
+const IDENTITY: Identity = Identity { run: u64::MAX - 3, generation: 5 };
+
 fn record(id: Id, regions: usize, extents: usize) -> Record<'static> {
     let region = |i| Region { id: i as i32 - 3, size: 7 * i as u64, part: Part::Host, offset: 1 };
     let extent = |i| Extent { offset: 512 * i as u64, len: 512 };
@@ -11,11 +13,12 @@ fn record(id: Id, regions: usize, extents: usize) -> Record<'static> {
         id,
         name: format!("wave.{id}").into(),
         version: id as i32,
+        identity: IDENTITY,
         routed: id.is_multiple_of(2).then(|| Cow::from("/a/b")),
         place: id.is_multiple_of(3).then_some(AggregatePart {
             offset: id,
             ranks: 3,
-            job: 7,
+            identity: IDENTITY,
             attempt: id,
         }),
         regions: (0..regions).map(region).collect(),

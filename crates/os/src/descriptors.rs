@@ -25,11 +25,11 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Identifies an open file by its device and inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity(libc::dev_t, libc::ino_t);
+pub struct Inode(libc::dev_t, libc::ino_t);
 
-impl Identity {
+impl Inode {
     /// The file that a number refers to. `None`: it is closed. May be called between fork and exec.
-    pub fn of(number: RawFd) -> Option<Identity> {
+    pub fn of(number: RawFd) -> Option<Inode> {
         let mut found = MaybeUninit::<libc::stat>::uninit();
         // SAFETY: a place to write to. Any number may be asked about.
         if unsafe { libc::fstat(number, found.as_mut_ptr()) } != 0 {
@@ -37,7 +37,7 @@ impl Identity {
         }
         // SAFETY: written by the call, which has succeeded.
         let found = unsafe { found.assume_init() };
-        Some(Identity(found.st_dev, found.st_ino))
+        Some(Inode(found.st_dev, found.st_ino))
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn with_high_number<F: AsFd + From<OwnedFd>>(file: F) -> F {
 /// A descriptor that is protected against the application's `close`.
 pub struct GuardedFd<F: AsFd> {
     file: ManuallyDrop<F>,
-    identity: Option<Identity>,
+    inode: Option<Inode>,
 }
 
 impl<F: AsFd> GuardedFd<F> {
@@ -84,13 +84,13 @@ impl<F: AsFd> GuardedFd<F> {
         F: From<OwnedFd>,
     {
         let file = with_high_number(file);
-        let identity = Identity::of(file.as_fd().as_raw_fd());
-        GuardedFd { file: ManuallyDrop::new(file), identity }
+        let inode = Inode::of(file.as_fd().as_raw_fd());
+        GuardedFd { file: ManuallyDrop::new(file), inode }
     }
 
     /// The descriptor's number, and the file that it refers to while it is the library's.
-    pub fn number(&self) -> (RawFd, Option<Identity>) {
-        (self.file.as_fd().as_raw_fd(), self.identity)
+    pub fn number(&self) -> (RawFd, Option<Inode>) {
+        (self.file.as_fd().as_raw_fd(), self.inode)
     }
 
     /// The file, unless the application has closed it.
@@ -98,8 +98,8 @@ impl<F: AsFd> GuardedFd<F> {
     /// # Errors
     /// The application has closed it; the number is named.
     pub fn get(&self) -> io::Result<&F> {
-        let (number, identity) = self.number();
-        if Identity::of(number) == identity {
+        let (number, inode) = self.number();
+        if Inode::of(number) == inode {
             return Ok(&self.file);
         }
         Err(io::Error::other(format!("descriptor {number} was closed by the application")))
@@ -203,10 +203,10 @@ mod tests {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let named = tempfile::NamedTempFile::new().unwrap();
         let kept = GuardedFd::new(named.reopen().unwrap());
-        let (number, identity) = kept.number();
+        let (number, inode) = kept.number();
         assert!(number as u64 >= LOWEST_PREFERRED.min(limit / 4 * 3), "{number}");
         drop(kept);
-        assert_ne!(Identity::of(number), identity);
+        assert_ne!(Inode::of(number), inode);
     }
 
     /// Catches a write to, a read from and a close of the application's file.

@@ -13,7 +13,7 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Once;
 
-use super::descriptors::{GuardedFd, Identity};
+use super::descriptors::{GuardedFd, Inode};
 
 /// A file that is closed in forked children.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ struct Registry {
 }
 
 struct Entries {
-    files: Vec<(RawFd, Option<Identity>)>,
+    files: Vec<(RawFd, Option<Inode>)>,
     /// `/dev/null`, while files are registered.
     nothing: Option<GuardedFd<File>>,
 }
@@ -89,8 +89,8 @@ extern "C" fn in_child() {
 }
 
 /// Whether a number still refers to the registered file.
-fn is_ours((number, identity): &(RawFd, Option<Identity>)) -> bool {
-    Identity::of(*number) == *identity
+fn is_ours((number, inode): &(RawFd, Option<Inode>)) -> bool {
+    Inode::of(*number) == *inode
 }
 
 impl<F: AsFd + From<OwnedFd>> CloseOnFork<F> {

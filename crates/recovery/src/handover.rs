@@ -14,7 +14,7 @@ use super::protocol::{
 };
 use super::Process;
 use config::Config;
-use levels::files::Identities;
+use levels::files::Inodes;
 use os::error::{Error, Kind, Result};
 use os::shared::SharedMemory;
 use os::socket::{connect_to, wait_for, Socket};
@@ -87,7 +87,7 @@ pub struct Answer {
 ///
 /// # Errors
 /// The backend cannot be asked.
-pub fn ask(config: &Config, process: Process, directories: &Identities) -> Result<Answer> {
+pub fn ask(config: &Config, process: Process, directories: &Inodes) -> Result<Answer> {
     let config = portable(config)?;
     let here = rustix::system::uname();
     let nobody = || {

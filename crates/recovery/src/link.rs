@@ -13,7 +13,7 @@ use super::protocol::{
 };
 use super::{kill, launch, Process};
 use config::Config;
-use levels::files::Identities;
+use levels::files::Inodes;
 use os::error::{Error, Kind, Result};
 use os::shared::SharedMemory;
 use os::socket::{connect_to, listen_at, wait_for, Listener, Socket};
@@ -91,7 +91,7 @@ impl Link {
     pub fn open(
         config: &Config,
         process: Process,
-        directories: Identities,
+        directories: Inodes,
         hand_off: HandOff,
         asked: Option<Socket>,
     ) -> Result<Link> {

@@ -8,7 +8,7 @@ use super::handover::Kept;
 use super::Process;
 use config::Config;
 use format::checksum::Checksum;
-use levels::files::Identities;
+use levels::files::Inodes;
 use os::error::{Error, Kind, Result};
 use os::private;
 
@@ -37,8 +37,8 @@ pub struct Hello {
     pub config: Config,
     /// The client's rank.
     pub process: Process,
-    /// The identities of the configured directories.
-    pub directories: Identities,
+    /// The inodes of the configured directories.
+    pub directories: Inodes,
 }
 
 /// A client's later messages.

@@ -135,7 +135,7 @@ fn incomplete_aggregated_files_go() {
         let job = Job::new(&AGGREGATED.replace("MODE", "async"));
         std::fs::create_dir_all(job.persistent()).unwrap();
         for version in [1, 7] {
-            for end in ["", ".roll"] {
+            for end in ["", ".roll2"] {
                 let name = format!(".x-agg-{version}.dat{end}.tmp-4294967295-3");
                 std::fs::write(job.persistent().join(name), "half").unwrap();
             }
@@ -148,7 +148,7 @@ fn incomplete_aggregated_files_go() {
         assert_eq!(unsafe { libc::flock(held.as_raw_fd(), libc::LOCK_SH) }, 0);
         let Some(run) = mpi.script(&job, "take=x:1 take=x:2") else { return };
         run.succeed();
-        let left = [".x-agg-7.dat.roll.tmp-4294967295-3", ".x-agg-7.dat.tmp-4294967295-3"];
+        let left = [".x-agg-7.dat.roll2.tmp-4294967295-3", ".x-agg-7.dat.tmp-4294967295-3"];
         assert_eq!(names(&job.persistent()), [&left[..], &["x-agg-1.dat", "x-agg-2.dat"]].concat());
     }
 }

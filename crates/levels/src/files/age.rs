@@ -90,6 +90,7 @@ mod tests {
     use super::*;
     use crate::files::{AggregatePart, Output};
     use config::Config;
+    use format::identity::Identity;
     use std::fs::File;
 
     /// Catches a copy that looks newer than its file, so that one of an earlier run is taken for that of a
@@ -110,9 +111,25 @@ mod tests {
         times::set_modified(&write("s/x-0-1.dat"), taken).unwrap();
         files.persist("x", 1, None, None).unwrap();
         assert_eq!(times::modified(&at("p/x-0-1.dat")).unwrap(), taken);
-        files.publish_rebuilt(&Names::default().lock(), &write("s/brought"), "x", 1, None).unwrap();
+        files
+            .publish_rebuilt(
+                &Names::default().lock(),
+                &write("s/brought"),
+                "x",
+                1,
+                (Identity::UNKNOWN, None),
+            )
+            .unwrap();
         assert_eq!(times::modified(&at("s/x-0-1.dat")).unwrap(), taken);
-        files.publish_rebuilt(&Names::default().lock(), &write("s/brought"), "x", 2, None).unwrap();
+        files
+            .publish_rebuilt(
+                &Names::default().lock(),
+                &write("s/brought"),
+                "x",
+                2,
+                (Identity::UNKNOWN, None),
+            )
+            .unwrap();
         assert!(times::modified(&at("s/x-0-2.dat")).unwrap() > taken);
     }
 
@@ -136,7 +153,12 @@ mod tests {
         };
         let persist = |rank: u32, version, is_part| {
             let offset = u64::from(rank) * 8;
-            let place = AggregatePart { offset, ranks: 2, job: 5, attempt: version as u64 };
+            let place = AggregatePart {
+                offset,
+                ranks: 2,
+                identity: Identity { run: 5, generation: 1 },
+                attempt: version as u64,
+            };
             let place = Some(&place).filter(|_| is_part);
             all[rank as usize].persist("x", version, None, place).unwrap();
         };

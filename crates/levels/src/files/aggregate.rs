@@ -19,17 +19,18 @@ use crate::level::FileLevel;
 use format::aggregate::{self, Offsets, Proofs};
 use format::frames::Content;
 use format::header::Header;
+use format::identity::{self, Identity};
 use format::names;
 use format::proof::{Digest, Proof, DIGEST_LEN};
 use os::error::{Error, Kind, Result};
 use os::files;
 
-/// The end of the roll's name.
-pub(super) const ROLL: &str = ".roll";
+/// The end of the roll's name. Of a ".roll", which older versions of this library left, the lines are shorter.
+pub(super) const ROLL: &str = ".roll2";
 
 /// Bytes of one process's line in the roll: where its part begins, plus 1, how long it is, when it was
-/// taken, in nanoseconds since 1970, and its digest (zeros: none).
-const LINE: u64 = 24 + DIGEST_LEN as u64;
+/// taken, in nanoseconds since 1970, its digest (zeros: none), and the run that made it.
+const LINE: u64 = 24 + DIGEST_LEN as u64 + identity::LEN as u64;
 
 /// The most lines of a roll. A longer file is no roll, and its length must not cost memory.
 const MOST_LINES: u64 = 1 << 22;
@@ -41,10 +42,17 @@ pub struct AggregatePart {
     pub offset: u64,
     /// How many processes have a part.
     pub ranks: u32,
-    /// Tells this job from others.
-    pub job: u32,
-    /// Tells this file from others of the job.
+    /// The run that makes it.
+    pub identity: Identity,
+    /// Tells this file from others of the run.
     pub attempt: u64,
+}
+
+impl AggregatePart {
+    /// Tells the run from others in names of files.
+    pub fn job(&self) -> u32 {
+        self.identity.run as u32
+    }
 }
 
 impl Files {
@@ -75,7 +83,7 @@ impl Files {
         // The scratch file's proof holds for the part. Damage shows when the part is read.
         let proof = Proof::read(&from, &source).unwrap_or_default();
         let proof = proof.filter(|proof| proof.is_of(name, version, self.rank, bytes));
-        let digest = proof.map(|proof| proof.digest);
+        let digest = proof.and_then(|proof| proof.digest);
         self.enter_part(name, version, place, &temporary, (bytes, digest, taken))?;
         Ok(bytes)
     }
@@ -94,7 +102,7 @@ impl Files {
         let file = files::open_shared(&temporary)?;
         let mut output = Output::within(file, temporary, place.offset, self.digest());
         put(&mut output)?;
-        self.seal_straight(&output, name, version, Some(place))?;
+        self.seal_straight(&output, name, version, (place.identity, Some(place)))?;
         let written = output.finish();
         let part = (written.len, written.digest, None);
         self.enter_part(name, version, place, &written.temporary, part)?;
@@ -129,11 +137,13 @@ impl Files {
         line[8..16].copy_from_slice(&bytes.to_le_bytes());
         line[16..24].copy_from_slice(&(since.as_nanos() as u64).to_le_bytes());
         if let Some(digest) = digest {
-            line[24..].copy_from_slice(&digest.encode());
+            line[24..][..DIGEST_LEN].copy_from_slice(&digest.encode());
         }
+        line[24 + DIGEST_LEN..].copy_from_slice(&place.identity.encode());
         files::write_all_at(&list, &line, u64::from(self.rank) * LINE, &roll)?;
         if let Some((offsets, digests, taken)) = complete(&list, &roll, place.ranks)? {
-            let proofs = Proofs { name: name.to_owned(), version, digests };
+            let identity = place.identity;
+            let proofs = Proofs { name: name.to_owned(), version, identity, digests };
             let offsets = offsets.with_proofs(proofs);
             self.complete_aggregated(&roll, (temporary, taken), &data, &table, &offsets)?;
             self.remove_passed_by(name, version, place)?;
@@ -241,9 +251,14 @@ impl Files {
 
 /// A temporary name that is the same for all processes of a job.
 pub(super) fn common_temporary(data: &Path, end: &str, place: &AggregatePart) -> PathBuf {
+    temporary_of(data, end, place.job(), place.attempt)
+}
+
+/// The temporary name of a run's attempt.
+pub(super) fn temporary_of(data: &Path, end: &str, job: u32, attempt: u64) -> PathBuf {
     let file = data.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = file.unwrap_or_default() + end;
-    data.with_file_name(names::temporary_file(&name, place.job, place.attempt))
+    data.with_file_name(names::temporary_file(&name, job, attempt))
 }
 
 /// The offsets and the digests of the parts, if the roll has all of them; and the earliest time
@@ -263,7 +278,7 @@ fn complete(
     let mut end = 0u64;
     let mut first: Option<SystemTime> = None;
     for (rank, line) in lines.chunks_exact(LINE as usize).enumerate() {
-        let Some(Part { begin, len, digest, taken }) = part_of(line) else {
+        let Some(Part { begin, len, digest, taken, .. }) = part_of(line) else {
             return Ok(None);
         };
         digests.push(digest);
@@ -295,6 +310,8 @@ pub(super) struct Part {
     pub(super) digest: Option<Digest>,
     /// When it was taken.
     pub(super) taken: SystemTime,
+    /// The run that made it.
+    pub(super) identity: Identity,
 }
 
 /// The part in a line of the roll; `None` if the line is empty.
@@ -304,7 +321,8 @@ fn part_of(line: &[u8]) -> Option<Part> {
     };
     let digest = line[24..].first_chunk::<DIGEST_LEN>().and_then(Digest::decode);
     let taken = SystemTime::UNIX_EPOCH + Duration::from_nanos(number(16));
-    Some(Part { begin: number(0).checked_sub(1)?, len: number(8), digest, taken })
+    let identity = line[24 + DIGEST_LEN..].first_chunk().map(Identity::decode)?;
+    Some(Part { begin: number(0).checked_sub(1)?, len: number(8), digest, taken, identity })
 }
 
 /// The parts in a file that is not complete, by rank, as the roll at `path` has them.
@@ -362,8 +380,8 @@ mod tests {
             let files = Files::open(&config, rank).unwrap();
             fs::write(files.persistent_path("x", 1).unwrap(), content(7)).unwrap();
             fs::write(files.scratch_path("x", 1).unwrap(), content(8)).unwrap();
-            let place =
-                AggregatePart { offset: u64::from(rank) * len, ranks: 2, job: 5, attempt: 1 };
+            let (offset, identity) = (u64::from(rank) * len, Identity { run: 5, generation: 1 });
+            let place = AggregatePart { offset, ranks: 2, identity, attempt: 1 };
             files.persist("x", 1, None, Some(&place)).unwrap();
             fs::remove_file(files.scratch_path("x", 1).unwrap()).unwrap();
         }

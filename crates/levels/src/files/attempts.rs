@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 
-use super::aggregate::{common_temporary, ROLL};
+use super::aggregate::{temporary_of, ROLL};
 use super::rescue::Roll;
 use super::{AggregatePart, Files};
 use format::{aggregate, names};
@@ -57,12 +57,14 @@ impl Files {
     ) -> Result<()> {
         let rolls = OnceCell::new();
         self.remove_attempts(|attempt| match aggregate::parse_name(attempt.of) {
-            Some((of, _)) if of == name && attempt.job != place.job => {
+            Some((of, _)) if of == name && attempt.job != place.job() => {
                 let rolls = rolls.get_or_init(|| self.rolls().unwrap_or_default());
                 self.is_over(rolls, attempt)
             }
             Some(of) => {
-                attempt.job == place.job && of == (name, version) && attempt.attempt < place.attempt
+                attempt.job == place.job()
+                    && of == (name, version)
+                    && attempt.attempt < place.attempt
             }
             None => false,
         })
@@ -84,10 +86,8 @@ impl Files {
 
     /// Whether some process has an attempt's file open, in which there is no part yet.
     fn is_begun(&self, name: &str, version: i32, attempt: &Attempt<'_>) -> bool {
-        let place =
-            AggregatePart { offset: 0, ranks: 0, job: attempt.job, attempt: attempt.attempt };
         self.aggregated_data(name, version).is_none_or(|data| {
-            let path = common_temporary(&data, "", &place);
+            let path = temporary_of(&data, "", attempt.job, attempt.attempt);
             path.exists() && files::is_in_use(&path)
         })
     }

@@ -134,6 +134,7 @@ mod tests {
     use super::*;
     use config::Config;
     use format::header::Header;
+    use format::identity::Identity;
     use format::proof::{Digest, Sort};
     use std::fs;
 
@@ -176,7 +177,15 @@ mod tests {
         assert_eq!(fs::read(at("p/x-0-5.dat")).unwrap(), content(5));
         // The scratch file was damaged since, and persistent's copy was not.
         let digest = Digest::of(Sort::Xxh3, &content(3));
-        let proof = Proof { name: "x".to_owned(), version: 3, rank: 0, ranks: 1, len, digest };
+        let proof = Proof {
+            name: "x".to_owned(),
+            version: 3,
+            rank: 0,
+            ranks: 1,
+            identity: Identity::UNKNOWN,
+            len,
+            digest: Some(digest),
+        };
         for path in [at("s/x-0-3.dat"), at("p/x-0-3.dat")] {
             let file = File::open(&path).unwrap();
             assert!(attributes::set(&file, proof::NAME, &proof.encode(), &path).unwrap());

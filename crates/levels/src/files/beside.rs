@@ -54,7 +54,7 @@ impl Files {
             output.put(bytes)?;
         }
         // Else damage in scratch would get a proof of its own.
-        let proven = Proof::read(scratch, &path)?.map(|proof| proof.digest);
+        let proven = Proof::read(scratch, &path)?.and_then(|proof| proof.digest);
         let both = proven.zip(output.digest());
         if both.is_some_and(|(proven, digest)| proven.sort() == digest.sort() && proven != digest) {
             let what = format!("{}: its bytes differ from its proof", path.display());
@@ -103,6 +103,7 @@ mod tests {
     use super::super::Names;
     use super::*;
     use config::Config;
+    use format::identity::Identity;
     use std::fs;
     use std::os::unix::fs::FileExt as _;
 
@@ -121,7 +122,13 @@ mod tests {
         let digest = format::proof::Digest::of(files.digest().unwrap(), &bytes);
         let len = bytes.len() as u64;
         files
-            .put_proof(&scratch, &files.scratch_path("x", 1).unwrap(), "x", 1, (len, digest))
+            .put_proof(
+                &scratch,
+                &files.scratch_path("x", 1).unwrap(),
+                "x",
+                1,
+                (len, Some(digest), Identity::UNKNOWN),
+            )
             .unwrap();
         for begun in [0, 1, PIECE as usize, bytes.len()] {
             let mut output = files.create_straight("x", 1, None).unwrap();

@@ -16,27 +16,27 @@ use os::error::{Error, Kind, Result};
 #[derive(Debug)]
 pub(super) struct Known {
     path: PathBuf,
-    is: Identity,
+    is: Inode,
     /// Keeps its file system from being unmounted where nobody seems to need it, as automounters
     /// do, and its inode number from being used again.
     held: Option<OwnedFd>,
 }
 
-type Identity = (u64, u64);
+type Inode = (u64, u64);
 
 /// Path, device and inode of each of a job's directories, for the process that goes on for it.
-pub type Identities = Vec<(PathBuf, u64, u64)>;
+pub type Inodes = Vec<(PathBuf, u64, u64)>;
 
 impl Known {
     /// The directory that is at `path` now; `None` if there is none.
     pub(super) fn now(path: &Path) -> Option<Known> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let held = open(path, flags, Mode::empty()).ok();
-        Some(Known { path: path.to_owned(), is: identity(path).ok()?, held })
+        Some(Known { path: path.to_owned(), is: inode(path).ok()?, held })
     }
 
     fn check(&self) -> Result<()> {
-        let why = match identity(&self.path) {
+        let why = match inode(&self.path) {
             Ok(is) if is == self.is => return Ok(()),
             Ok(_) => "unmounted or replaced".to_owned(),
             Err(error) => error.to_string(),
@@ -59,24 +59,24 @@ impl Drop for Known {
     }
 }
 
-fn identity(path: &Path) -> std::io::Result<Identity> {
+fn inode(path: &Path) -> std::io::Result<Inode> {
     fs::metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
 impl Files {
-    /// The identities of this job's directories.
-    pub fn identities(&self) -> Identities {
+    /// The inodes of this job's directories.
+    pub fn inodes(&self) -> Inodes {
         self.known.iter().map(|known| (known.path.clone(), known.is.0, known.is.1)).collect()
     }
 
     /// These files, whose directories must still be those of the job that they go on for.
-    pub(super) fn in_directories(self, identities: &Identities) -> Files {
+    pub(super) fn in_directories(self, inodes: &Inodes) -> Files {
         let one = |(path, device, number): &(PathBuf, u64, u64)| Known {
             path: path.clone(),
             is: (*device, *number),
             held: None,
         };
-        Files { known: Arc::new(identities.iter().map(one).collect()), ..self }
+        Files { known: Arc::new(inodes.iter().map(one).collect()), ..self }
     }
 
     /// Fails if `directory`, one of the job's, is not what it was when the job began. To be asked
@@ -95,6 +95,7 @@ mod tests {
     use super::super::Names;
     use super::*;
     use config::Config;
+    use format::identity::Identity;
     use std::fs::File;
     use std::os::unix::fs::symlink;
     use std::time::Instant;
@@ -155,8 +156,14 @@ mod tests {
             names(files.clean_scratch("x", |_| false), "s");
             let original = files.scratch.as_ref().unwrap().with_file_name("own");
             fs::write(&original, "content").unwrap();
-            names(files.publish_rebuilt(&naming, &original, "x", 2, None), "s");
-            names(files.publish_routed(&naming, &original, "x", 2, "/own"), "s");
+            names(
+                files.publish_rebuilt(&naming, &original, "x", 2, (Identity::UNKNOWN, None)),
+                "s",
+            );
+            names(
+                files.publish_routed(&naming, &original, "x", 2, (Identity::UNKNOWN, "/own")),
+                "s",
+            );
             // A checkpoint that scratch cannot take goes to persistent.
             let mut output = files.create_straight("x", 3, None).unwrap();
             output.put(b"content").unwrap();
@@ -204,7 +211,7 @@ mod tests {
             )
             .unwrap();
             let successor =
-                |files: &Files| Files::open_for_successor(&config, 0, &files.identities()).unwrap();
+                |files: &Files| Files::open_for_successor(&config, 0, &files.inodes()).unwrap();
             successor(files).remove_scratch("x", 2, None).unwrap();
             swap("s");
             names(successor(files).remove_scratch("x", 1, None), "s");

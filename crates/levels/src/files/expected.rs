@@ -12,6 +12,7 @@ use super::proven::Stamp;
 use super::{hashing, Files, Opened, Output, MOST_COMPRESSING};
 use config::{Compress, Proof as Setting};
 use format::frames::{Codec, Compressor};
+use format::identity::Identity;
 use format::names;
 use format::proof::{self, Digest, Proof, Sort};
 use os::error::{Error, Kind, Result};
@@ -68,27 +69,33 @@ impl Files {
     }
 
     /// Gives a complete file that still has its temporary name its proof.
-    pub(super) fn prove(&self, output: &Output, name: &str, version: i32) -> Result<()> {
+    pub(super) fn prove(
+        &self,
+        output: &Output,
+        name: &str,
+        version: i32,
+        identity: Identity,
+    ) -> Result<()> {
         let Some(digest) = output.digest() else { return Ok(()) };
-        let whole = (output.length(), digest);
+        let whole = (output.length(), Some(digest), identity);
         self.put_proof(&output.file, &output.temporary, name, version, whole)
     }
 
-    /// Gives a file of this length and digest its proof.
+    /// Gives a file of this length and digest, made by this run, its proof.
     pub(super) fn put_proof(
         &self,
         file: &File,
         path: &Path,
         name: &str,
         version: i32,
-        (len, digest): (u64, Digest),
+        (len, digest, identity): (u64, Option<Digest>, Identity),
     ) -> Result<()> {
         if self.proof == Setting::Off {
             return Ok(());
         }
         self.say_what_is_replaced(name, version);
         let (rank, ranks) = (self.rank, self.ranks);
-        let proof = Proof { name: name.to_owned(), version, rank, ranks, len, digest };
+        let proof = Proof { name: name.to_owned(), version, rank, ranks, identity, len, digest };
         let kept = attributes::set(file, proof::NAME, &proof.encode(), path)?;
         if !kept {
             let directory = path.parent().unwrap_or(path).display();
@@ -100,6 +107,22 @@ impl Files {
         Ok(())
     }
 
+    /// Says which run made a file of the application's own, which may change it.
+    pub(super) fn prove_routed(
+        &self,
+        file: &File,
+        path: &Path,
+        name: &str,
+        version: i32,
+        identity: Identity,
+    ) -> Result<()> {
+        if !identity.is_known() {
+            return Ok(());
+        }
+        let len = files::len(file, path)?;
+        self.put_proof(file, path, name, version, (len, None, identity))
+    }
+
     /// Hashes a file that is complete, and gives it its proof.
     pub(super) fn prove_whole(
         &self,
@@ -107,11 +130,12 @@ impl Files {
         path: &Path,
         name: &str,
         version: i32,
+        identity: Identity,
     ) -> Result<()> {
         let Some(sort) = self.digest() else { return Ok(()) };
         let len = files::len(file, path)?;
         let digest = hashing::of_range(sort, file, 0..len, path, || Ok(()))?;
-        self.put_proof(file, path, name, version, (len, digest))
+        self.put_proof(file, path, name, version, (len, Some(digest), identity))
     }
 
     /// The digest that a copy of this rank's checkpoint should have. `None`: nothing says so.
@@ -140,12 +164,12 @@ impl Files {
                 self.accepted(proof)?
             }
         };
-        match (proof, kept) {
-            (Some(proof), kept) => {
+        match (proof.and_then(|proof| proof.digest), kept) {
+            (Some(digest), kept) => {
                 let of_version = kept.ok().flatten().flatten().map(Digest::Sha256);
-                let older = of_version.is_some_and(|of_version| of_version != proof.digest);
+                let older = of_version.is_some_and(|of_version| of_version != digest);
                 let evidence = if older { Evidence::Older } else { Evidence::Current };
-                Ok((Some(Expected { digest: proof.digest, kept_in: None }), evidence))
+                Ok((Some(Expected { digest, kept_in: None }), evidence))
             }
             (None, kept) => {
                 let known = kept?.flatten().zip(sums.map(|sums| sums.path(&file)));

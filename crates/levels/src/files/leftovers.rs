@@ -167,6 +167,7 @@ mod tests {
     use super::*;
     use crate::files::AggregatePart;
     use config::Config;
+    use format::identity::Identity;
     use format::proof::{Digest, Sort};
     use os::files::Durability;
 
@@ -200,8 +201,9 @@ mod tests {
                 let files = Files::open(config, rank).unwrap();
                 files.rescue_parts().unwrap();
                 fs::write(files.scratch_path(name, version).unwrap(), [0; 8]).unwrap();
-                let place =
-                    AggregatePart { offset: u64::from(rank) * 8, ranks: 3, job, attempt: 1 };
+                let (offset, identity) =
+                    (u64::from(rank) * 8, Identity { run: job, generation: 1 });
+                let place = AggregatePart { offset, ranks: 3, identity, attempt: 1 };
                 files.persist(name, version, None, Some(&place)).unwrap();
             };
             take(0, "x", 4, 7);
@@ -221,7 +223,7 @@ mod tests {
             assert!(at("p/x-agg-8.dat").exists() && at("p/x-2-4.dat").exists());
             assert_eq!(hidden(&at("m")), [""; 0]);
             let left =
-                [".x-agg-6.dat.tmp-7-3", ".y-agg-1.dat.roll.tmp-9-1", ".y-agg-1.dat.tmp-9-1"];
+                [".x-agg-6.dat.tmp-7-3", ".y-agg-1.dat.roll2.tmp-9-1", ".y-agg-1.dat.tmp-9-1"];
             assert_eq!(hidden(&at("p")), left);
             drop(writing);
             Files::open(config, 0).unwrap().remove_incomplete(11).unwrap();

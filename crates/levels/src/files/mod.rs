@@ -48,7 +48,7 @@ mod successor;
 use age::Ages;
 pub use aggregate::AggregatePart;
 use checksums::Checksums;
-pub use directories::Identities;
+pub use directories::Inodes;
 use directories::Known;
 pub use expected::refuse_holes;
 pub use naming::{Names, Naming};

@@ -10,6 +10,7 @@ use crate::level::FileLevel;
 use config::Config;
 use format::checksum::Checksum;
 use format::header::Header;
+use format::identity::Identity;
 use os::error::Kind;
 
 /// The user who owns nothing.
@@ -115,10 +116,15 @@ fn rolls_of_others_are_none() {
     with_files("rolls_of_others_are_none", "aggregated = true\n", |config, put| {
         let files = Files::open(config, 0).unwrap();
         put("s/x-0-4.dat", &content(4), true);
-        let place = AggregatePart { offset: 0, ranks: 2, job: 7, attempt: 1 };
+        let place = AggregatePart {
+            offset: 0,
+            ranks: 2,
+            identity: Identity { run: 7, generation: 1 },
+            attempt: 1,
+        };
         files.persist("x", 4, None, Some(&place)).unwrap();
         let data = files.aggregated_data("x", 4).unwrap();
-        let [part, roll] = ["", ".roll"].map(|end| common_temporary(&data, end, &place));
+        let [part, roll] = ["", ".roll2"].map(|end| common_temporary(&data, end, &place));
         for theirs in [&part, &roll] {
             give_away(theirs);
             let error = files.persist("x", 4, None, Some(&place)).unwrap_err();

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use super::{Files, Naming, Output, Written};
 use crate::level::FileLevel;
 use config::SyncFiles;
+use format::identity::Identity;
 use format::names;
 use format::proof::Digest;
 use os::error::Result;
@@ -15,8 +16,14 @@ use os::files::{self, Durability};
 impl Files {
     /// Gives a complete scratch file its proof, syncs it if the configuration says so, and has the
     /// file system say what it could not write. To be called before [`Files::publish`].
-    pub fn seal(&self, output: &Output, name: &str, version: i32) -> Result<()> {
-        self.prove(output, name, version)?;
+    pub fn seal(
+        &self,
+        output: &Output,
+        name: &str,
+        version: i32,
+        identity: Identity,
+    ) -> Result<()> {
+        self.prove(output, name, version, identity)?;
         self.seal_file(&output.file, &output.temporary)
     }
 
@@ -50,13 +57,13 @@ impl Files {
         temporary: &Path,
         name: &str,
         version: i32,
-        original: &str,
+        (identity, original): (Identity, &str),
     ) -> Result<()> {
         self.may_change_in(self.scratch.as_deref())?;
         self.remove_parity(name, version)?;
         self.remove_checksum(name, version)?;
         self.stamp(FileLevel::Scratch, temporary);
-        self.publish_rebuilt(naming, temporary, name, version, Some(original))
+        self.publish_rebuilt(naming, temporary, name, version, (identity, Some(original)))
     }
 
     /// Gives a rebuilt file its name. Its parities and its checksum still hold.
@@ -66,7 +73,7 @@ impl Files {
         temporary: &Path,
         name: &str,
         version: i32,
-        routed: Option<&str>,
+        (identity, routed): (Identity, Option<&str>),
     ) -> Result<()> {
         self.may_change_in(self.scratch.as_deref())?;
         match routed {
@@ -78,8 +85,9 @@ impl Files {
         }
         let path = self.scratch_path(name, version)?;
         let file = files::open(temporary)?;
-        if routed.is_none() {
-            self.prove_whole(&file, temporary, name, version)?;
+        match routed {
+            Some(_) => self.prove_routed(&file, temporary, name, version, identity)?,
+            None => self.prove_whole(&file, temporary, name, version, identity)?,
         }
         self.seal_file(&file, temporary)?;
         files::atomic_replace(temporary, &path, self.scratch_durability())

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use super::aggregate::{self as parts, Part};
 use super::attempts::Attempt;
-use super::{refuse_holes, AggregatePart, Files};
+use super::{refuse_holes, Files};
 use crate::level::FileLevel;
 use format::{aggregate, names};
 use os::error::{Kind, Result};
@@ -83,11 +83,10 @@ impl Files {
             return Ok(None);
         };
         let own = parts::parts(&roll.path)?.get(self.rank as usize).copied().flatten();
-        let Some(Part { begin: offset, len, digest, taken }) = own else {
+        let Some(Part { begin: offset, len, digest, taken, identity }) = own else {
             return Ok(None);
         };
-        let place = AggregatePart { offset, ranks: 0, job: roll.job, attempt: roll.attempt };
-        let source = parts::common_temporary(&data, "", &place);
+        let source = parts::temporary_of(&data, "", roll.job, roll.attempt);
         let from = match files::open_own(&source) {
             Err(error) if error.kind() == Kind::NotFound && data.exists() => return Ok(None),
             opened => opened?,
@@ -104,8 +103,9 @@ impl Files {
                 files::write_all_at(&to, bytes, done, &temporary)?;
                 done += bytes.len() as u64;
             }
-            if let Some(digest) = digest {
-                self.put_proof(&to, &temporary, &roll.name, roll.version, (len, digest))?;
+            if digest.is_some() {
+                let whole = (len, digest, identity);
+                self.put_proof(&to, &temporary, &roll.name, roll.version, whole)?;
             }
             files::sync(&to, &temporary)?;
             self.may_change_in(self.persistent.as_deref())?;
@@ -158,7 +158,9 @@ pub(super) struct Roll {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::AggregatePart;
     use config::Config;
+    use format::identity::Identity;
 
     /// Catches a part that nobody finds any more, a part that replaces a file that is there, and
     /// one of another process.
@@ -177,7 +179,12 @@ mod tests {
         let put = |rank, version, text: &str, attempt| {
             let files = of(rank);
             std::fs::write(files.scratch_path("x", version).unwrap(), text).unwrap();
-            let place = AggregatePart { offset: u64::from(rank) * 5, ranks: 3, job: 7, attempt };
+            let place = AggregatePart {
+                offset: u64::from(rank) * 5,
+                ranks: 3,
+                identity: Identity { run: 7, generation: 1 },
+                attempt,
+            };
             assert_eq!(files.persist_part("x", version, &place).unwrap(), 5);
         };
         put(0, 1, "first", 1);
@@ -197,7 +204,7 @@ mod tests {
 
         // The job was killed with all parts in the file, and no file has that version.
         put(1, 4, "forth", 4);
-        let [data, roll] = ["", ".roll"].map(|end| below(&format!("p/.x-agg-4.dat{end}.tmp-7-4")));
+        let [data, roll] = ["", ".roll2"].map(|end| below(&format!("p/.x-agg-4.dat{end}.tmp-7-4")));
         std::fs::rename(&roll, of(1).temporary(&roll)).unwrap();
         of(1).rescue_parts().unwrap();
         assert_eq!(read(1, 4).as_deref(), Some("forth"));
@@ -230,9 +237,14 @@ mod tests {
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let files = Files::open(&config, 0).unwrap();
         std::fs::write(files.scratch_path("x", 1).unwrap(), "first").unwrap();
-        let place = AggregatePart { offset: 0, ranks: 2, job: 7, attempt: 1 };
+        let place = AggregatePart {
+            offset: 0,
+            ranks: 2,
+            identity: Identity { run: 7, generation: 1 },
+            attempt: 1,
+        };
         files.persist_part("x", 1, &place).unwrap();
-        let [data, roll] = ["", ".roll"].map(|end| below(&format!("p/.x-agg-1.dat{end}.tmp-7-1")));
+        let [data, roll] = ["", ".roll2"].map(|end| below(&format!("p/.x-agg-1.dat{end}.tmp-7-1")));
         let open = |path: &PathBuf| std::fs::File::options().write(true).open(path).unwrap();
         if open(&data).set_len(1 << 43).is_err() {
             println!("skipped: the folder for temporary files has no files of that length");

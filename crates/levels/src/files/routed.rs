@@ -1,12 +1,15 @@
 //! Files of the application's own (`VELOC_Route_file`), which have no header: a note beside the
 //! scratch file, or a link in persistent, says so. Neither of them is the file.
 
+use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::{refuse_holes, Files, Naming};
 use crate::level::FileLevel;
-use format::{names, proof};
+use format::identity::Identity;
+use format::names;
+use format::proof::{self, Proof};
 use os::error::{Error, Kind, Result};
 use os::files::{self, Durability, OtherUser};
 
@@ -184,14 +187,22 @@ impl Files {
         let bytes = files::copy_file(source, &temporary, proof::NAME, Durability::Unsynced)?;
         let noted = self.routed(name, version).ok().flatten();
         let original = noted.or_else(|| linked_from(source));
+        let identity = files::open(&temporary).map(|file| identity_of(&file, &temporary))?;
         let naming = lock();
-        let named = self.publish_rebuilt(&naming, &temporary, name, version, original.as_deref());
+        let by = (identity, original.as_deref());
+        let named = self.publish_rebuilt(&naming, &temporary, name, version, by);
         if named.is_err() {
             // The first failure is the one to report.
             let _ = files::remove(&temporary);
         }
         named.map(|()| bytes)
     }
+}
+
+/// The run that made a file, as its proof says.
+pub(super) fn identity_of(file: &File, path: &Path) -> Identity {
+    let proof = Proof::read(file, path).ok().flatten();
+    proof.map_or(Identity::UNKNOWN, |proof| proof.identity)
 }
 
 /// The absolute path that a link leads to.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::aggregate::common_temporary;
 use super::{AggregatePart, Files, Naming, Output, Written};
 use crate::level::FileLevel;
+use format::identity::Identity;
 use os::error::{Error, Result};
 use os::files::{self, Durability};
 
@@ -50,10 +51,10 @@ impl Files {
         output: &Output,
         name: &str,
         version: i32,
-        place: Option<&AggregatePart>,
+        (identity, place): (Identity, Option<&AggregatePart>),
     ) -> Result<()> {
         if place.is_none() {
-            self.prove(output, name, version)?;
+            self.prove(output, name, version, identity)?;
         }
         files::finish_write(&output.file, &output.temporary, self.persistent_durability())
     }
@@ -93,14 +94,16 @@ impl Files {
         temporary: &Path,
         name: &str,
         version: i32,
-        original: &str,
+        (identity, original): (Identity, &str),
     ) -> Result<()> {
         self.may_change_in(self.persistent.as_deref())?;
         let link = self.own_persistent_path(name, version)?;
         self.clear_scratch(name, version)?;
         let durability = self.persistent_durability();
+        let file = files::open(temporary)?;
+        self.prove_routed(&file, temporary, name, version, identity)?;
         if durability == Durability::Synced {
-            files::sync(&files::open(temporary)?, temporary)?;
+            files::sync(&file, temporary)?;
         }
         let original = Path::new(original);
         files::atomic_replace(temporary, original, durability)?;
@@ -163,7 +166,7 @@ mod tests {
         let write = |files: &Files, place: Option<&AggregatePart>| {
             let mut output = files.create_straight("x", 1, place).unwrap();
             output.put(&new).unwrap();
-            files.seal_straight(&output, "x", 1, place).unwrap();
+            files.seal_straight(&output, "x", 1, (Identity::UNKNOWN, place)).unwrap();
             let written = output.finish();
             assert_eq!(written.len, new.len() as u64);
             files.publish_straight(&Names::default().lock(), &written, "x", 1, place).unwrap();
@@ -177,7 +180,8 @@ mod tests {
         }
         for (files, offset) in [(&one, new.len() as u64), (&zero, 0)] {
             fs::write(files.scratch_path("x", 1).unwrap(), &old).unwrap();
-            write(files, Some(&AggregatePart { offset, ranks: 2, job: 1, attempt: 1 }));
+            let identity = Identity { run: 1, generation: 1 };
+            write(files, Some(&AggregatePart { offset, ranks: 2, identity, attempt: 1 }));
         }
         for files in [&zero, &one] {
             assert!(!files.persistent_path("x", 1).unwrap().exists());

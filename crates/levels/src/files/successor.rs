@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::{Files, Identities};
+use super::{Files, Inodes};
 use config::Config;
 use os::error::Result;
 
@@ -12,11 +12,7 @@ impl Files {
     ///
     /// # Errors
     /// As [`Files::open`], of all directories that checkpoints are in.
-    pub fn open_for_successor(
-        config: &Config,
-        rank: u32,
-        directories: &Identities,
-    ) -> Result<Files> {
+    pub fn open_for_successor(config: &Config, rank: u32, directories: &Inodes) -> Result<Files> {
         let lacks_scratch = Cell::new(config.scratch.is_none());
         let opened = Files::open_or(config, rank, |key, error| {
             if key == "scratch" {
@@ -52,11 +48,11 @@ mod tests {
         for (lacking, other) in [(&persistent, &scratch), (&scratch, &persistent)] {
             std::fs::write(lacking, "no directory").unwrap();
             assert!(Files::open(&config, 0).is_err());
-            Files::open_for_successor(&config, 0, &Identities::new()).unwrap();
+            Files::open_for_successor(&config, 0, &Inodes::new()).unwrap();
             assert!(other.is_dir());
             std::fs::remove_dir(other).unwrap();
             std::fs::write(other, "no directory").unwrap();
-            assert!(Files::open_for_successor(&config, 0, &Identities::new()).is_err());
+            assert!(Files::open_for_successor(&config, 0, &Inodes::new()).is_err());
             std::fs::remove_file(other).unwrap();
             std::fs::remove_file(lacking).unwrap();
         }

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{AggregatePart, Record};
+use format::identity::Identity;
 use os::error::{Error, Kind, Result};
 use os::mapping::Mapping;
 use os::shared::SharedMemory;
@@ -15,7 +16,7 @@ pub(super) const SLOT: usize = 32;
 /// The first word of the place, in the first slot of a record.
 pub(super) const PLACE: usize = 2;
 /// The first word of content in a slot.
-pub(super) const FIRST: usize = 5;
+pub(super) const FIRST: usize = 6;
 /// Words of content in a slot.
 pub(super) const CONTENT: usize = SLOT - FIRST;
 /// Words before the first slot: the magic, and how many slots were ever used.
@@ -114,10 +115,11 @@ impl Words {
 
     /// Stores where a record goes in an aggregated file, in its first slot.
     pub(super) fn put_place(&self, index: u32, place: &AggregatePart) {
-        let AggregatePart { offset, ranks, job, attempt } = *place;
+        let AggregatePart { offset, ranks, identity, attempt } = *place;
         self.put(index, PLACE, offset);
-        self.put(index, PLACE + 1, u64::from(ranks) << 32 | u64::from(job));
+        self.put(index, PLACE + 1, u64::from(ranks) << 32 | u64::from(identity.generation));
         self.put(index, PLACE + 2, attempt);
+        self.put(index, PLACE + 3, identity.run);
     }
 
     /// Where a record goes in an aggregated file, once its state says that this is known.
@@ -127,7 +129,7 @@ impl Words {
         AggregatePart {
             offset: word(0),
             ranks: (numbers >> 32) as u32,
-            job: numbers as u32,
+            identity: Identity { run: word(3), generation: numbers as u32 },
             attempt: word(2),
         }
     }
