@@ -9,7 +9,9 @@
  *   each time that it is listed, a byte is added to the file FAULTS_LISTED;
  *   with FAULTS_NO_ATTRIBUTES files can have no extended attributes;
  *   with FAULTS_NO_SYNC the storage fails, which is said when a file is synced;
- *   while there is the file FAULTS_HOLD, no write begins that ends behind as many bytes of a file as it says.
+ *   with FAULTS_NO_LOCKS no byte of a file can be locked;
+ *   while there is the file FAULTS_HOLD, no write begins that ends behind as many bytes of a file as it says, but
+ *   for hidden files that say who is at work.
  */
 #define _GNU_SOURCE
 
@@ -53,6 +55,17 @@ static int concerns_file(int file)
     return concerns(path);
 }
 
+/* Whether a file says who is at work in its directory. */
+static int says_who(int file)
+{
+    char link[64], path[4096];
+    ssize_t length;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    length = readlink(link, path, sizeof path - 1);
+    path[length < 0 ? 0 : length] = '\0';
+    return strstr(path, "/.veloc-live-") != NULL;
+}
+
 /* Bytes that can still be written before the directory becomes read-only; -1: any number. */
 static long before_read_only(void)
 {
@@ -75,6 +88,20 @@ static int read_only(void)
         return 0;
     errno = EROFS;
     return 1;
+}
+
+int fcntl(int file, int command, ...)
+{
+    NEXT(fcntl);
+    va_list rest;
+    void *argument;
+    va_start(rest, command);
+    argument = va_arg(rest, void *);
+    va_end(rest);
+    if (command != F_OFD_SETLK || getenv("FAULTS_NO_LOCKS") == NULL || !concerns_file(file))
+        return next(file, command, argument);
+    errno = ENOLCK;
+    return -1;
 }
 
 int fsync(int file)
@@ -168,7 +195,7 @@ static ssize_t allowed(int file, size_t length, off_t offset)
 static void hold(int file, off_t end)
 {
     const char *path = getenv("FAULTS_HOLD");
-    if (path == NULL || !concerns_file(file))
+    if (path == NULL || !concerns_file(file) || says_who(file))
         return;
     for (;;) {
         FILE *control = fopen(path, "r");

@@ -62,7 +62,13 @@ impl Ground {
     /// The command of a shell that makes the file system read-only.
     pub fn to_read_only(&self) -> String {
         match &self.kind {
-            Kind::Mounted => format!("mount -o remount,ro {}", self.directory.display()),
+            // A remount would be refused, as a job has a file there open for writing.
+            Kind::Mounted => {
+                let directory = self.directory.display();
+                format!(
+                    "mount --bind {directory} {directory} && mount -o remount,bind,ro {directory}"
+                )
+            }
             Kind::Injected(_, control) => format!("echo 0 > {}", control.display()),
         }
     }
@@ -70,7 +76,7 @@ impl Ground {
     /// The command of a shell that makes the file system writable again.
     pub fn to_writable(&self) -> String {
         match &self.kind {
-            Kind::Mounted => format!("mount -o remount,rw {}", self.directory.display()),
+            Kind::Mounted => format!("umount --lazy {}", self.directory.display()),
             Kind::Injected(_, control) => format!("rm {}", control.display()),
         }
     }

@@ -66,7 +66,8 @@ impl Job {
     }
 }
 
-/// The files of a directory with their contents, hidden ones included. None without a directory.
+/// The files of a directory with their contents, hidden ones included, but for the one that says who is at work
+/// there. None without a directory.
 pub fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let Ok(entries) = fs::read_dir(directory) else { return BTreeMap::new() };
     entries
@@ -74,6 +75,7 @@ pub fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
             let entry = entry.unwrap();
             (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap_or_default())
         })
+        .filter(|(name, _)| !name.starts_with(".veloc-live-"))
         .collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use capi_tests::job::Job;
+use capi_tests::job::{names, Job};
 
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
 const OVERFLOWING: &str =
@@ -60,7 +60,7 @@ fn a_relative_scratch_stays_where_it_was() {
             command.current_dir(directory);
         })
         .succeed();
-    assert_eq!(fs::read_dir(job.path("below")).unwrap().count(), 30);
+    assert_eq!(names(&job.path("below")).len(), 30);
 }
 
 /// Catches a Cleanup of scratch that would empty persistent.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use capi_tests::checkpoint_file::{content, encode, parse};
 use capi_tests::job::{files, names, Job};
-use capi_tests::program::Flavour;
+use capi_tests::program::{faults, Flavour};
 use capi_tests::random::Random;
 use sha2::{Digest as _, Sha256};
 
@@ -192,7 +192,7 @@ fn a_directory_full_of_foreign_files() {
     }
     job.run("script", "newest=x:-1 take=x:1 take=x:2 newest=x:2 restore=x:1 cleanup=x newest=x:-1")
         .succeed();
-    assert_eq!(fs::read_dir(job.scratch()).unwrap().count(), 20_000);
+    assert_eq!(names(&job.scratch()).len(), 20_000);
 }
 
 /// Two jobs of the same rank take the same versions in the same directories at the same time. Each
@@ -206,11 +206,18 @@ fn two_jobs_in_one_directory() {
             let take = |v: i32| format!(" take=x:{}:{}", v % 10, v + offset);
             format!("size={bytes}{}", (0..80).map(take).collect::<String>())
         };
-        let first = job.run("script", &takes(0, 60_000)).start();
-        let second = job.run("script", &takes(1000, 90_000)).start();
+        // Where files can be locked, the second job is refused (`runs.rs`).
+        let start = |takes: String| {
+            let run = job.run("script", &takes).env("LD_PRELOAD", faults(&job.path("")));
+            run.env("FAULTS_IN", job.scratch()).env("FAULTS_NO_LOCKS", "1").start()
+        };
+        let first = start(takes(0, 60_000));
+        let second = start(takes(1000, 90_000));
         for running in [first, second] {
             let ended = running.end().succeeded();
             assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+            let said = "at the same time goes unnoticed";
+            assert_eq!(ended.stderr.matches(said).count(), 1, "{}", ended.stderr);
         }
         for directory in [job.scratch(), job.persistent()] {
             let found = files(&directory);

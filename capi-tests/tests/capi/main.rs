@@ -45,6 +45,7 @@ mod printed;
 mod proofs;
 mod refuse;
 mod routed;
+mod runs;
 mod signals;
 mod sweep;
 mod sweep_limits;

@@ -200,11 +200,12 @@ fn another_number_of_processes() {
         job.configure(&format!("{SYNC}proof = accept\n"));
         of(2, "newest=x:2 restore=x:2").unwrap().succeed();
         assert_eq!(names(&job.scratch()).len(), 6);
-        // A job that never asks is told with its first version, and not again.
+        // A job that never asks is told, and replaces nothing.
         job.configure(SYNC);
-        let ended = of(4, "take=x:1 take=x:2").unwrap().succeed();
-        let said = "the versions 1, 2 of \"x\" are of a job of 3 ranks, and this one has 4";
-        assert_eq!(ended.stderr.matches(said).count(), 3, "{}", ended.stderr);
+        let own = |rank| format!("@{rank}:fail=x:1:of_a_job_of_3_ranks,_and_this_one_has_4 ");
+        let commands: String = (0..3).map(own).collect();
+        of(4, &format!("{commands} @3:take=x:1")).unwrap().succeed();
+        of(3, "newest=x:2 restore=x:1 restore=x:2").unwrap().succeed();
     }
 }
 

@@ -73,7 +73,7 @@ impl Agreement {
         for common in &engine.common {
             *common.lock() = Common::default();
         }
-        let aggregation = aggregated.then(|| Aggregation::start(comm, rank)).transpose()?;
+        let aggregation = aggregated.then(|| Aggregation::start(comm)).transpose()?;
         Ok(Some(Agreement {
             rank,
             ranks,

@@ -2,6 +2,7 @@
 //! would make calls of MPI that others do not, and wait for ever.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use super::protect::{decode, encode};
 use config::{Config, Mode};
@@ -18,11 +19,12 @@ const MOST_RANGES: usize = 6;
 pub type Given = std::result::Result<Vec<String>, String>;
 
 /// Compares the settings that must be the same on all processes, as they decide which calls of MPI
-/// and which files these make together. The values are passed only where they differ. Collective.
+/// and which files these make together. The values are passed only where they differ. Also returns the random
+/// number of the run, which is not 0. Collective.
 ///
 /// # Errors
 /// MPI's. The inner error, on all processes: this process's own, another's, or what differs.
-pub(super) fn configured(config: Result<Config>, comm: &Comm) -> Result<Result<Config>> {
+pub(super) fn configured(config: Result<Config>, comm: &Comm) -> Result<(Result<Config>, u64)> {
     let (labels, texts): (Vec<_>, Vec<_>) = config.iter().flat_map(of_all).unzip();
     let given: Given = config.as_ref().map(|_| texts).map_err(ToString::to_string);
     let bytes = encode(&given)?;
@@ -30,8 +32,12 @@ pub(super) fn configured(config: Result<Config>, comm: &Comm) -> Result<Result<C
     // Shifted so that it can be negated.
     let digest = i64::from_le_bytes(digest) >> 1;
     let own = comm.rank()? as usize;
-    if comm.allreduce_min([digest, -digest])? == [digest, -digest] {
-        return Ok(config.map_err(|error| if own == 0 { error } else { error.told_by_another() }));
+    let run = if own == 0 { random() } else { i64::MAX };
+    let [least, greatest, run] = comm.allreduce_min([digest, -digest, run])?;
+    let run = run.unsigned_abs();
+    if [least, greatest] == [digest, -digest] {
+        let told = |error: Error| if own == 0 { error } else { error.told_by_another() };
+        return Ok((config.map_err(told), run));
     }
     let all: Vec<Given> =
         comm.allgather(&bytes)?.iter().map(|b| decode(b)).collect::<Result<_>>()?;
@@ -40,10 +46,16 @@ pub(super) fn configured(config: Result<Config>, comm: &Comm) -> Result<Result<C
     let first = all.iter().position(|one| one.is_err()).unwrap_or(0);
     let told = all[..own.min(all.len())].contains(&given);
     let judged = config.and_then(|config| judge(what, &labels, &all).map(|()| config));
-    Ok(judged.map_err(|error| match own == first || given.is_err() && !told {
+    let judged = judged.map_err(|error| match own == first || given.is_err() && !told {
         true => error,
         false => error.told_by_another(),
-    }))
+    });
+    Ok((judged, run))
+}
+
+/// A number above 0.
+fn random() -> i64 {
+    ((RandomState::new().build_hasher().finish() >> 1) as i64).max(1)
 }
 
 /// The keys that must be alike, with their values.

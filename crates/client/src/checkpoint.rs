@@ -71,7 +71,9 @@ impl Client {
             agreement.begin(&self.engine, name, version);
         }
         let failure = self.check_background().err().or_else(|| self.engine.broken());
+        let failure = failure.or_else(|| self.engine.files.begin_work(name).err());
         if let Some(failure) = failure {
+            self.engine.pass_over(name, version);
             self.not_taken();
             return Err(failure);
         }

@@ -12,6 +12,7 @@ pub mod compare;
 pub mod managed;
 pub mod message_files;
 mod messages;
+mod one_run;
 pub mod regions;
 
 mod agreement;
@@ -149,10 +150,12 @@ impl Client {
 
     /// Starts a job over an MPI communicator. Collective.
     pub fn start_mpi(config: impl FnOnce() -> Result<Config>, comm: Comm) -> Result<Client> {
-        let process = Process { rank: comm.rank()?, ranks: comm.size()? };
-        os::logging::set_process(process.rank, process.ranks);
+        let (rank, ranks) = (comm.rank()?, comm.size()?);
+        os::logging::set_process(rank, ranks);
         // Compared before anything that depends on the configuration.
-        let config = given_up(alike::configured(config(), &comm)?, &comm)?;
+        let (config, run) = alike::configured(config(), &comm)?;
+        let config = given_up(config, &comm)?;
+        let process = Process { rank, ranks, run };
         // A process that failed must not leave the others waiting in a later collective call.
         let started = all_or_none(&comm, Client::start(config, process))?;
         let mut client = given_up(started, &comm)?;
@@ -187,7 +190,9 @@ impl Client {
             finished.unwrap_or_else(|error| log::warn!("{error}"));
             engine.prune_all();
         }
+        let files = self.engine.files.clone();
         let finished = self.engine.finish();
+        files.end_work();
         let freed = comm.filter(|_| mpi_works).map_or(Ok(()), Comm::free);
         drained.and(finished).and(freed)
     }
@@ -272,6 +277,8 @@ impl Client {
                 )));
             }
         }
+        self.engine.files.begin_work(name)?;
+        self.engine.files.allow_replacing(name);
         if let Some(incremental) = &mut self.incremental {
             incremental.begin_anew(name);
         }

@@ -262,8 +262,9 @@ impl Client {
         });
         let named = written.and_then(|()| {
             let naming = self.engine.naming.lock();
-            let routed = encoding.members[rebuild.own].routed.as_deref();
-            store.publish_rebuilt(&naming, &temporary, name, version, routed)?;
+            let own = &encoding.members[rebuild.own];
+            let by = (own.identity, own.routed.as_deref());
+            store.publish_rebuilt(&naming, &temporary, name, version, by)?;
             // Memory may still have bytes of an old file.
             self.engine.forget_found(name, version);
             Ok(())

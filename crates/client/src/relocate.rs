@@ -17,6 +17,7 @@ use erasure::served::{ServedFile, Source};
 use erasure::stream::Piece;
 use erasure::wire::{FileId, LONGEST_READ};
 use format::checksum::{Checksum, Hasher};
+use format::identity::Identity;
 use mpi::Comm;
 use os::error::{Error, Kind, Result};
 use os::files::{self, Durability};
@@ -47,6 +48,8 @@ struct Found {
     /// For a file-based checkpoint, the path that the application asked to have routed.
     routed: Option<String>,
     content: Content,
+    /// The run that made it.
+    identity: Identity,
     /// For a parity file, its encoding.
     encoding: Option<Encoding>,
 }
@@ -208,9 +211,10 @@ impl Client {
         }
         let file = files::open(&path).ok()?;
         let (len, digest) = parity::digest(&file, &path).ok()?;
+        let identity = self.engine.files.identity_of(&file, &path);
         let source = Source { file: file.into(), path, start: 0 };
         offers.push(node.served().serve(id(name, version, rank, piece), source));
-        Some(Found { rank, piece, routed, content: Content { len, digest }, encoding })
+        Some(Found { rank, piece, routed, content: Content { len, digest }, identity, encoding })
     }
 
     /// Chooses among this process's files that others have found: the finder's rank, and the file.
@@ -289,13 +293,10 @@ impl Client {
         let named = copied.and_then(|()| {
             let naming = self.engine.naming.lock();
             match file.piece {
-                Piece::Data => store.publish_rebuilt(
-                    &naming,
-                    &temporary,
-                    name,
-                    version,
-                    file.routed.as_deref(),
-                ),
+                Piece::Data => {
+                    let by = (file.identity, file.routed.as_deref());
+                    store.publish_rebuilt(&naming, &temporary, name, version, by)
+                }
                 Piece::Parity => files::atomic_replace(
                     &temporary,
                     &store.parity_path(name, version)?,

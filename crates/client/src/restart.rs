@@ -5,11 +5,13 @@ use std::time::Instant;
 
 use super::callbacks::Object;
 use super::messages::{is_chunk, MessageLog};
+use super::one_run::of_several_runs;
 use super::regions::{check_writable, Memory, Protected};
 use super::{check_name, Client, Phase, Selection};
 use engine::catalog::entry::{Part, Region, MESSAGES};
 use engine::place::Place;
 use engine::restore::Restoring;
+use format::identity::Identity;
 use os::error::{Error, Kind, Result};
 use trace::Activity;
 
@@ -86,7 +88,9 @@ impl Client {
                 self.engine.end_restore(begun.restoring, false);
             }
         };
-        let mut begun = proper.clone().and_then(|()| self.begin_one(name, version, other, whole));
+        let any = Identity::UNKNOWN;
+        let mut begun =
+            proper.clone().and_then(|()| self.begin_one(name, version, other, whole, any));
         // Each process rebuilds its own file only.
         let own = proper.is_ok() && other.is_none();
         let why = match self.make_good(name, version, own, begun.is_ok()) {
@@ -94,11 +98,28 @@ impl Client {
             Ok(Some(Ok(()))) => {
                 // The file that was opened before may have been an old one.
                 end(begun);
-                begun = self.begin_one(name, version, other, whole);
+                begun = self.begin_one(name, version, other, whole, any);
                 None
             }
             Ok(Some(Err(why))) | Err(why) => Some(why),
         };
+        let nearest = begun.as_ref().ok().map(|begun| begun.restoring.identity);
+        match self.is_of_one_run(name, nearest) {
+            Ok(true) => {}
+            Ok(false) => {
+                // A process that has found nothing keeps its reason.
+                let failed = begun.as_ref().err().cloned();
+                end(begun);
+                begun = self.begin_of_common_run(name, version, other, whole);
+                if let Some(failed) = failed {
+                    end(std::mem::replace(&mut begun, Err(failed)));
+                }
+            }
+            Err(error) => {
+                end(begun);
+                return Err(error);
+            }
+        }
         let ready = match &begun {
             Ok(Begun { prepared: Ok(_), .. }) => Ok(()),
             Ok(Begun { prepared: Err(error), .. }) | Err(error) => Err(error.clone()),
@@ -115,6 +136,7 @@ impl Client {
             return Err(error);
         }
         let Begun { restoring, prepared, unread } = begun?;
+        self.engine.files.allow_replacing(name);
         self.phase = Phase::Restart { restoring };
         if other.is_none() {
             self.engine.warn_of_backlog(name);
@@ -123,13 +145,15 @@ impl Client {
     }
 
     /// Finds a checkpoint of the rank `other`, or else of this one, and checks that it can be
-    /// restored. Where processes have to agree on that, the file that will be read is checked, too.
+    /// restored, if a `wanted` run has made it. Where processes have to agree on that, the file that will be read
+    /// is checked, too.
     fn begin_one(
         &self,
         name: &str,
         version: i32,
         other: Option<u32>,
         whole: bool,
+        wanted: Identity,
     ) -> Result<Begun> {
         let part_of = |id| self.regions.of(name).part(id);
         let agrees = self.has_others();
@@ -140,8 +164,10 @@ impl Client {
         let is_unread = unread.is_some();
         let restoring = match (unread, other) {
             (Some(restoring), _) => restoring,
-            (None, Some(rank)) => self.engine.begin_restore_of(rank, name, version, part_of)?,
-            (None, None) => self.engine.begin_restore(name, version, part_of)?,
+            (None, Some(rank)) => {
+                self.engine.begin_restore_of((rank, wanted), name, version, part_of)?
+            }
+            (None, None) => self.engine.begin_restore_of_run(wanted, name, version, part_of)?,
         };
         let looked = if agrees { self.engine.look_ahead(&restoring) } else { Ok(()) };
         if let Err(error) = looked {
@@ -151,6 +177,21 @@ impl Client {
         let prepare = || self.prepare(&restoring, &Selection::All, |_, _| false);
         let prepared = whole.then(prepare).transpose();
         Ok(Begun { restoring, prepared, unread: is_unread })
+    }
+
+    /// Finds the copy of a run that all processes have one of. Collective.
+    fn begin_of_common_run(
+        &self,
+        name: &str,
+        version: i32,
+        other: Option<u32>,
+        whole: bool,
+    ) -> Result<Begun> {
+        let Some(comm) = &self.comm else { return Err(of_several_runs(name, version)) };
+        match self.common_run(comm, name, version, other)? {
+            Some(run) => self.begin_one(name, version, other, whole, run),
+            None => Err(of_several_runs(name, version)),
+        }
     }
 
     /// Rebuilds the files of a version before it is restored, if a process lacks its file or the
@@ -260,7 +301,7 @@ impl Client {
         let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
         // The message log of another rank is of no use to this one.
         let mut messages: Option<(MessageLog, Vec<u8>)> = None;
-        let is_own = restoring.files(&self.engine).rank() == self.engine.files.rank();
+        let is_own = restoring.rank(&self.engine) == self.engine.files.rank();
         let bytes_of = |region: &Region| {
             let reading =
                 |error: Error| error.within(about(format!("reading region {}", region.id)));

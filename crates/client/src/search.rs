@@ -64,11 +64,20 @@ impl Client {
         if self.can_rebuild() {
             return self.newest_after_rebuilding(name, bound);
         }
-        let found = self.newest_common(i64::from(bound), |bound| {
-            let bound = i32::try_from(bound).unwrap_or(i32::MAX);
-            Ok(self.newest(name, bound)?.map(i64::from))
-        })?;
-        Ok(found.and_then(|version| i32::try_from(version).ok()))
+        let mut bound = i64::from(bound);
+        loop {
+            let found = self.newest_common(bound, |bound| {
+                let bound = i32::try_from(bound).unwrap_or(i32::MAX);
+                Ok(self.newest(name, bound)?.map(i64::from))
+            })?;
+            let found = found.and_then(|version| i32::try_from(version).ok());
+            match found {
+                Some(version) if !self.have_one_run(name, version)? => {
+                    bound = i64::from(version) - 1;
+                }
+                found => return Ok(found),
+            }
+        }
     }
 
     /// The newest number, not above `bound`, that all processes have: `newest` gives this one's newest that is not above
@@ -144,11 +153,11 @@ impl Client {
             }
             let there = found == Some(highest) || self.has(name, highest);
             let restorable = there && self.is_as_encoded(name, highest);
-            if agree(comm, restorable)? && self.parities_are_alike(comm, name, highest)? {
-                return Ok(Some(highest));
-            }
-            match self.rebuild(name, highest, restorable)? {
-                None => return Ok(Some(highest)),
+            let whole = agree(comm, restorable)? && self.parities_are_alike(comm, name, highest)?;
+            let why = if whole { None } else { self.rebuild(name, highest, restorable)? };
+            match why {
+                None if self.have_one_run(name, highest)? => return Ok(Some(highest)),
+                None => {}
                 // All processes have the same reason, or know that another one has a reason.
                 Some(why) if restorable => {
                     log::info!("passing over version {highest} of \"{name}\": {why}");

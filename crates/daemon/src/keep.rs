@@ -125,7 +125,7 @@ impl Keeper {
 /// # Errors
 /// Why not, and whether that is the user's error.
 pub(super) fn fits(left: &Hello, asks: &Hello) -> std::result::Result<(), String> {
-    match left.process == asks.process
+    match left.process.stands_for(&asks.process)
         && left.config.scratch == asks.config.scratch
         && left.config.persistent == asks.config.persistent
         && left.config.ephemeral == asks.config.ephemeral
@@ -140,7 +140,7 @@ fn fits_not(left: &Hello, asks: &Hello) -> String {
     if there != here {
         return format!("the job that left it had {there} processes, and this one has {here}");
     }
-    if left.process != asks.process {
+    if !left.process.stands_for(&asks.process) {
         return "one of the jobs has MPI and the other has not".to_owned();
     }
     let (there, here) = (&left.config, &asks.config);

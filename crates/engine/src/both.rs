@@ -81,8 +81,9 @@ impl Second {
     }
 
     /// Completes the second file under its temporary name, if there is one.
-    pub(crate) fn complete(&mut self, shared: &Shared, name: &str, version: i32) -> Option<Output> {
-        self.keep_if(|output| shared.files.seal_straight(output, name, version, None));
+    pub(crate) fn complete(&mut self, shared: &Shared, open: &Open) -> Option<Output> {
+        let by = (open.identity, None);
+        self.keep_if(|output| shared.files.seal_straight(output, &open.name, open.version, by));
         self.0.take()
     }
 }

@@ -16,6 +16,7 @@ use super::Engine;
 use crate::catalog::entry::{Id, Level, Part, Region};
 use crate::catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
 use device::kinds;
+use format::identity::Identity;
 use levels::space::{cut, Extent};
 use os::error::{Error, Kind, Result};
 use trace::metrics::Cause;
@@ -35,6 +36,8 @@ pub struct Open {
     pub name: String,
     /// Its version.
     pub version: i32,
+    /// The run that makes it.
+    pub(super) identity: Identity,
     /// The regions captured so far.
     pub regions: Vec<Region>,
     /// Whether it is copied to persistent; `None`: decided when it is complete.
@@ -69,13 +72,21 @@ impl Engine {
 impl Open {
     /// Starts a checkpoint, or a file-based one.
     pub(super) fn begin(shared: &Arc<Shared>, name: &str, version: i32) -> Open {
-        let id = shared.catalog.step(|state| state.open(name, version));
+        let may_replace = shared.files.may_replace(name);
+        let (id, identity) = shared.catalog.step(|state| {
+            let id = state.open(name, version);
+            if may_replace {
+                state.may_replace(id);
+            }
+            (id, state.identity(id))
+        });
         Open {
             shared: shared.clone(),
             under_way: true,
             id,
             name: name.to_owned(),
             version,
+            identity,
             regions: Vec::new(),
             persist: None,
             spool: None,

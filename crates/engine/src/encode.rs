@@ -157,12 +157,13 @@ impl Worker<'_> {
             Err(error) => return Err(error),
         };
         let routed = self.shared.files.routed(name, version)?;
+        let identity = self.shared.files.identity_of(&file, &path);
         drop(naming);
         let (len, digest) = parity::digest(&file, &path)?;
         let id = FileId { name: name.to_string(), version, digest };
         let offer = self.node.served().serve(id, Source { file: file.into(), path, start: 0 });
         self.offered.insert(key.clone(), (offer, digest));
-        let member = Member { rank: self.node.own(), len, digest, routed };
+        let member = Member { rank: self.node.own(), len, digest, identity, routed };
         // Before the others know, as they may answer at once.
         self.node.announced(key, round, member.clone());
         let name = name.to_string();

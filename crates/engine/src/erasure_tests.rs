@@ -41,7 +41,7 @@ fn engine(folder: &Path, rank: u32, node: Node) -> Engine {
     let scratch = folder.join(rank.to_string());
     let text = format!("mode = sync\nscratch = {}\n", scratch.display());
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
-    let engine = Engine::start(config, Process { rank, ranks: 2 }, None).unwrap();
+    let engine = Engine::start(config, Process { rank, ranks: 2, run: 7 }, None).unwrap();
     engine.join(node).unwrap();
     engine
 }
@@ -127,7 +127,13 @@ fn a_death_in_the_middle_of_encoding_is_a_failure_and_no_hang() {
         let odd = nodes.pop().unwrap();
         let engines: Vec<Engine> =
             (0..).zip(nodes).map(|(rank, node)| engine(folder.path(), rank, node)).collect();
-        let file = Member { rank: 2, len: 1000, digest: Checksum::of(b"nowhere"), routed: None };
+        let file = Member {
+            rank: 2,
+            len: 1000,
+            digest: Checksum::of(b"nowhere"),
+            identity: format::identity::Identity::UNKNOWN,
+            routed: None,
+        };
         let mut calls: Vec<Peer> = (0..2).map(|rank| odd.call(rank).unwrap()).collect();
         for call in &mut calls {
             let (name, version, round) = ("x".to_owned(), 1, 0);

@@ -73,8 +73,11 @@ fn open(config: &Config, hand_off: HandOff) -> Result<Memory> {
 }
 
 /// Takes over the content of the host buffer.
-pub(super) fn take(state: &mut State, host: Option<&HostBuffer>, left: &[Left]) {
+pub(super) fn take(state: &mut State, files: &Files, host: Option<&HostBuffer>, left: &[Left]) {
     for (record, standing, slot) in left {
+        if record.may_replace {
+            files.allow_replacing(&record.name);
+        }
         match state.take_over(record, *standing, Some(*slot)) {
             Ok(()) => {
                 for (_, extents) in record.parts.iter().filter(|_| standing.in_host) {

@@ -85,12 +85,13 @@ impl Engine {
         shape.memory.extend(rows);
         let mut state = State::new(shape);
         state.record_to(trace.clone());
+        state.in_run(process.run);
         state.pack(Level::HOST, true);
         let hands_over = config.hand_over.is_some();
         let ledger = match inherited {
             Some((ledger, left)) => {
                 state.hand_over_to(ledger);
-                inherit::take(&mut state, host.as_ref(), &left);
+                inherit::take(&mut state, &files, host.as_ref(), &left);
                 None
             }
             None => hand_off.as_ref().map(|hand_off| Ledger::new(&hand_off.ledger)),
@@ -163,7 +164,7 @@ impl Engine {
         if let Some(ledger) = ledger {
             state.hand_over_to(ledger);
         }
-        inherit::take(&mut state, None, left);
+        inherit::take(&mut state, &files, None, left);
         let catalog = Catalog::new(state);
         let config = match process.is_single() {
             true => config,

@@ -52,6 +52,7 @@ impl Shared {
                             let backlog = self.backlog(name);
                             found.retain(|version| !backlog.contains(version));
                         }
+                        self.files.leave_other_numbers(level, name, &mut found);
                         kept.set_found(name, found);
                     }
                     Err(error) => {

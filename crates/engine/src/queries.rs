@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use device::Device;
+use format::identity::Identity;
 use levels::files::AggregatePart;
 use os::error::{Error, Result};
 use policy::rounds::FileState;
@@ -131,6 +132,45 @@ impl Shared {
                 }
             }
         });
+    }
+
+    /// The run that made a checkpoint.
+    pub fn identity(&self, id: Id) -> Identity {
+        self.catalog.read(|state| state.identity(id))
+    }
+
+    /// The random number of this run; 0: not known.
+    pub fn run(&self) -> u64 {
+        self.catalog.read(State::run)
+    }
+
+    /// A checkpoint begins on other processes, and cannot here.
+    pub fn pass_over(&self, name: &str, version: i32) {
+        self.catalog.step(|state| state.pass_over(name, version));
+    }
+
+    /// The run that made the nearest copy of a version, if there is one.
+    pub fn nearest_identity(&self, name: &str, version: i32) -> Option<Identity> {
+        let known = |state: &State| Some(state.identity(state.find(name, version)?));
+        self.catalog.read(known).or_else(|| {
+            let found = self.files.look(name, version).ok()?;
+            Some(self.files.identity_found(&found))
+        })
+    }
+
+    /// The runs that made what this process has of a version and can restore, the nearest first.
+    pub fn identities(&self, name: &str, version: i32) -> Vec<Identity> {
+        let in_memory = self.catalog.read(|state| {
+            let id = state.find(name, version)?;
+            (!state.is_read_from_file(id)).then(|| state.identity(id))
+        });
+        let mut all: Vec<Identity> = in_memory.into_iter().collect();
+        for one in self.files.identities(name, version) {
+            if !all.contains(&one) {
+                all.push(one);
+            }
+        }
+        all
     }
 
     /// Whether all bytes of a region of a version are in the device cache.

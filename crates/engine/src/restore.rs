@@ -1,5 +1,6 @@
 //! Restoring a checkpoint from the nearest copy, directly to the application's memory.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use crate::catalog::state::{Acquire, Content, Source, State};
 use device::{Pointer, PAGEABLE};
 use format::delta;
 use format::header::Decoded;
+use format::identity::Identity;
 use levels::files::{Files, Found, Target, Wanted};
 use levels::space::cut;
 use os::error::{Error, Kind, Result};
@@ -38,6 +40,8 @@ pub struct Restoring {
     pub name: String,
     /// Its version.
     pub version: i32,
+    /// The run that made it.
+    pub identity: Identity,
     /// Its regions, ascending by id.
     pub regions: Arc<[Region]>,
     /// The region that is its mark ([`format::mark`]), if it has one and is this job's own.
@@ -74,11 +78,22 @@ impl Drop for Reading<'_> {
 }
 
 impl Restoring {
-    /// The directories of its files.
-    pub fn files<'a>(&'a self, shared: &'a Shared) -> &'a Files {
+    /// The rank that it is of.
+    pub fn rank(&self, shared: &Shared) -> u32 {
         match &self.owner {
-            Owner::Own(_) => &shared.files,
-            Owner::Stored(files) => files,
+            Owner::Own(_) => shared.files.rank(),
+            Owner::Stored(files) => files.rank(),
+        }
+    }
+
+    /// The directories of its files.
+    pub fn files<'a>(&'a self, shared: &'a Shared) -> Cow<'a, Files> {
+        match &self.owner {
+            Owner::Own(_) if self.identity.is_known() => {
+                Cow::Owned(shared.files.of_run(self.identity))
+            }
+            Owner::Own(_) => Cow::Borrowed(&shared.files),
+            Owner::Stored(files) => Cow::Borrowed(files),
         }
     }
 }
@@ -87,15 +102,28 @@ impl Shared {
     /// The checkpoint of this name and version, known already or found on disk. `part_of` tells which regions
     /// the application has in device memory.
     pub fn find(&self, name: &str, version: i32, part_of: impl Fn(i32) -> Part) -> Result<Id> {
+        self.find_of_run(Identity::UNKNOWN, name, version, part_of)
+    }
+
+    /// The same, where only a `wanted` run may have made what is found on disk.
+    fn find_of_run(
+        &self,
+        wanted: Identity,
+        name: &str,
+        version: i32,
+        part_of: impl Fn(i32) -> Part,
+    ) -> Result<Id> {
         if let Some(id) = self.catalog.read(|state| state.find(name, version)) {
             return Ok(id);
         }
         self.warn_of_nothing_inherited();
         self.await_earlier_jobs();
-        let found = self.files.look(name, version).map_err(|error| match error.kind() {
+        let files = self.files.of_run(wanted);
+        let found = files.look(name, version).map_err(|error| match error.kind() {
             Kind::NotFound => Error::new(Kind::NotFound, self.no_such(name, version)),
             _ => error,
         })?;
+        let identity = self.files.identity_found(&found);
         let there = [
             self.files.scratch_path(name, version).is_ok_and(|path| path.exists()),
             self.files.is_persistent(name, version),
@@ -104,9 +132,10 @@ impl Shared {
             Found::Regions(opened) => {
                 Content::Regions { header: &opened.header, mark: opened.mark()? }
             }
-            Found::Routed => Content::Routed,
+            Found::Routed(_) => Content::Routed,
         };
-        Ok(self.catalog.step(|state| state.adopt(name, version, content, part_of, there)))
+        let made = (version, identity);
+        Ok(self.catalog.step(|state| state.adopt(name, made, content, part_of, there)))
     }
 
     /// Whether a checkpoint can be restored: it is in memory, or in a valid file.
@@ -135,11 +164,11 @@ impl Shared {
         if !restoring.is_delta && !self.catalog.read(|state| state.is_read_from_file(id)) {
             return Ok(());
         }
-        match self.files.look(&restoring.name, restoring.version)? {
+        match restoring.files(self).look(&restoring.name, restoring.version)? {
             Found::Regions(opened) => {
                 restoring.regions.iter().try_for_each(|region| opened.offset_of(region).map(drop))
             }
-            Found::Routed => Ok(()),
+            Found::Routed(_) => Ok(()),
         }
     }
 
@@ -169,18 +198,40 @@ impl Shared {
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Restoring> {
-        let id = self.find(name, version, &part_of)?;
-        let mark = self.catalog.step(|state| {
+        self.begin_restore_of_run(Identity::UNKNOWN, name, version, part_of)
+    }
+
+    /// The same, of a version that a `wanted` run has made: if memory has another one, from a file.
+    pub fn begin_restore_of_run(
+        &self,
+        wanted: Identity,
+        name: &str,
+        version: i32,
+        part_of: impl Fn(i32) -> Part,
+    ) -> Result<Restoring> {
+        let known = self.catalog.read(|state| {
+            state.find(name, version).map(|id| (state.identity(id), state.has_taken(name, version)))
+        });
+        match known {
+            Some((known, _)) if known.may_be(wanted) => {}
+            Some((_, true)) => {
+                return self.begin_restore_of((self.files.rank(), wanted), name, version, part_of);
+            }
+            Some((_, false)) => self.forget_found(name, version),
+            None => {}
+        }
+        let id = self.find_of_run(wanted, name, version, &part_of)?;
+        let (identity, mark) = self.catalog.step(|state| {
             state.begin_restore(id);
-            state.mark_of(id)
+            (state.identity(id), state.mark_of(id))
         });
         let regions = self.regions_to_restore(id, name, version, part_of);
         let regions = regions.inspect_err(|_| {
             self.catalog.step(|state| state.end_restore(id, false));
         })?;
         self.pace.restore_begins();
-        let (owner, is_delta) = (Owner::Own(id), self.is_delta(id));
-        Ok(Restoring { owner, name: name.to_owned(), version, regions, mark, is_delta })
+        let (owner, is_delta, name) = (Owner::Own(id), self.is_delta(id), name.to_owned());
+        Ok(Restoring { owner, name, version, identity, regions, mark, is_delta })
     }
 
     /// The regions of a checkpoint, ascending by id. A delta's are those of its file, for which this waits.
@@ -195,7 +246,7 @@ impl Shared {
             self.await_file(id)?;
             return match self.files.look(name, version)? {
                 Found::Regions(opened) => Ok(stored_regions(Some(&opened.header), part_of)),
-                Found::Routed => Ok(Arc::from([])),
+                Found::Routed(_) => Ok(Arc::from([])),
             };
         }
         let regions = self.catalog.read(|state| state.regions(id)).ok_or_else(|| {
@@ -246,20 +297,21 @@ impl Shared {
         Some(self.begin_restore_stored(self.files.clone(), name, version, Some(&header), part_of))
     }
 
-    /// Starts a restore of another rank's checkpoint, which is known only by its files.
+    /// Starts a restore of another rank's checkpoint, which is known only by its files, made by a `wanted` run.
     pub fn begin_restore_of(
         &self,
-        rank: u32,
+        (rank, wanted): (u32, Identity),
         name: &str,
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Restoring> {
-        let files = self.files.of_rank(rank);
+        let files = self.files.of_rank(rank).of_run(wanted);
         let found = files.look(name, version)?;
         let header = match &found {
-            Found::Routed => None,
+            Found::Routed(_) => None,
             Found::Regions(opened) => Some(&opened.header),
         };
+        let files = files.of_run(files.identity_found(&found));
         Ok(self.begin_restore_stored(files, name, version, header, part_of))
     }
 
@@ -273,8 +325,9 @@ impl Shared {
     ) -> Restoring {
         let regions = stored_regions(header, part_of);
         self.pace.restore_begins();
+        let (identity, name) = (files.wanted(), name.to_owned());
         let (owner, mark, is_delta) = (Owner::Stored(files), None, false);
-        Restoring { owner, name: name.to_owned(), version, regions, mark, is_delta }
+        Restoring { owner, name, version, identity, regions, mark, is_delta }
     }
 
     /// Ends a restore.

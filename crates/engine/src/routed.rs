@@ -88,12 +88,11 @@ impl Shared {
         self.metrics.waited(Cause::File, since);
         let naming = self.naming.lock();
         let (id, name, version) = (open.id, open.name.clone(), open.version);
+        let by = (open.identity, &*original);
         let named = self.may_write().and_then(|()| match level {
-            FileLevel::Scratch => {
-                self.files.publish_routed(&naming, temporary, &name, version, &original)
-            }
+            FileLevel::Scratch => self.files.publish_routed(&naming, temporary, &name, version, by),
             FileLevel::Persistent => {
-                self.files.publish_routed_straight(&naming, temporary, &name, version, &original)
+                self.files.publish_routed_straight(&naming, temporary, &name, version, by)
             }
         });
         if let Err(error) = named {

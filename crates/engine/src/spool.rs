@@ -91,22 +91,19 @@ impl Spool {
     }
 
     /// Completes the file, under its temporary name. After an error it is unchanged.
-    pub(crate) fn complete(&mut self, shared: &Shared, name: &str, version: i32) -> Result<()> {
+    pub(crate) fn complete(&mut self, shared: &Shared, open: &Open) -> Result<()> {
         self.put_in_order(shared)?;
+        let (name, version, identity) = (&open.name, open.version, open.identity);
+        let (files, output) = (&shared.files, &self.output);
         match self.level {
-            FileLevel::Scratch => shared.files.seal(&self.output, name, version),
-            FileLevel::Persistent => shared.files.seal_straight(&self.output, name, version, None),
+            FileLevel::Scratch => files.seal(output, name, version, identity),
+            FileLevel::Persistent => files.seal_straight(output, name, version, (identity, None)),
         }
     }
 
     /// The completed file, and the persistent one if it was written at the same time.
-    pub(crate) fn finish(
-        mut self,
-        shared: &Shared,
-        name: &str,
-        version: i32,
-    ) -> (Written, Option<Output>) {
-        let second = self.second.complete(shared, name, version);
+    pub(crate) fn finish(mut self, shared: &Shared, open: &Open) -> (Written, Option<Output>) {
+        let second = self.second.complete(shared, open);
         (self.output.finish(), second)
     }
 

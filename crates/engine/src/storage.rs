@@ -44,6 +44,10 @@ pub fn write(shared: &Shared) -> Result<()> {
                 ),
                 false => error,
             })
+            .map_err(|error| match shared.files.has_older(FileLevel::Scratch, &job.name, job.version) {
+                true => error.followed_by("the older version of that number stays in scratch"),
+                false => error,
+            })
             .map_err(about(&job.name, job.version));
         if matches!(result, Ok(true)) {
             // Before the write counts as done: a thread that waits for that finds the old versions gone.
@@ -116,6 +120,12 @@ pub(super) fn persist_one(
     let result = brought
         .and_then(|output| output.map_or(named, straight))
         .map_err(|error| shared.with_limit(FileLevel::Persistent, error))
+        .map_err(|error| {
+            match shared.files.has_older(FileLevel::Persistent, &job.name, job.version) {
+                true => error.followed_by("the older version of that number stays in persistent"),
+                false => error,
+            }
+        })
         .map_err(about(&job.name, job.version));
     if matches!(result, Ok(true)) {
         shared.arrived(&naming, FileLevel::Persistent, &job.name, job.version, job.id);
@@ -211,7 +221,7 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
             write_file(shared, job, !shared.config.aggregated, |bytes| output.put(bytes))
         })
         .and_then(|()| output.end_content())
-        .and_then(|()| shared.files.seal(&output, &job.name, job.version));
+        .and_then(|()| shared.files.seal(&output, &job.name, job.version, job.identity));
     let complete = output.finish();
     match written {
         Ok(()) => {
@@ -270,8 +280,8 @@ fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
         }
         written = written.and_then(|()| output.end_content());
     }
-    let written =
-        written.and_then(|()| shared.files.seal_straight(&output, &name, version, place.as_ref()));
+    let by = (job.identity, place.as_ref());
+    let written = written.and_then(|()| shared.files.seal_straight(&output, &name, version, by));
     match written {
         Ok(()) => Ok(output),
         Err(error) => {
@@ -391,7 +401,7 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
     let mut span = shared.trace.span(Activity::Read).of(&job.name, job.version);
     let host = shared.host()?;
     let mut bytes = 0;
-    shared.files.read_nearest(&job.name, job.version, |opened| {
+    shared.files.of_run(job.identity).read_nearest(&job.name, job.version, |opened| {
         bytes = 0;
         let mut wanted = Vec::new();
         for region in job.regions.iter() {

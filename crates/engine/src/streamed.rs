@@ -94,7 +94,7 @@ impl Shared {
         mut spool: Box<Spool>,
         open: &Open,
     ) -> Result<(FileLevel, Written, Option<Output>)> {
-        let mut completed = spool.complete(self, &open.name, open.version);
+        let mut completed = spool.complete(self, open);
         if let (Err(error), FileLevel::Scratch) = (&completed, spool.level()) {
             let error = error.clone();
             let may = self.may_go_past_scratch(&error);
@@ -102,14 +102,14 @@ impl Shared {
                 self.make_room(FileLevel::Persistent, &open.name);
                 self.past_scratch(error, || {
                     spool.go_past_scratch(self, &open.name, open.version)?;
-                    spool.complete(self, &open.name, open.version)
+                    spool.complete(self, open)
                 })
             });
         }
         match completed {
             Ok(()) => {
                 let level = spool.level();
-                let (written, second) = spool.finish(self, &open.name, open.version);
+                let (written, second) = spool.finish(self, open);
                 Ok((level, written, second))
             }
             Err(error) => {

@@ -109,7 +109,13 @@ mod tests {
     fn encoding(contents: [u8; 3]) -> Encoding {
         let member = |(rank, byte)| {
             let Content { len, digest } = content(byte);
-            Member { rank, len, digest, routed: None }
+            Member {
+                rank,
+                len,
+                digest,
+                identity: format::identity::Identity::UNKNOWN,
+                routed: None,
+            }
         };
         let members = (0..).zip(contents).map(member).collect();
         Encoding { name: "x".to_owned(), version: 1, parities: 1, members }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::{Layout, MOST_MEMBERS};
 use format::checksum::Checksum;
+use format::identity::Identity;
 use format::names;
 use os::error::{Error, Kind, Result};
 
@@ -20,6 +21,8 @@ pub struct Member {
     pub len: u64,
     /// The checksum of that file.
     pub digest: Checksum,
+    /// The run that made it.
+    pub identity: Identity,
     /// For a file-based checkpoint, the routed path of the application.
     pub routed: Option<String>,
 }
@@ -47,9 +50,12 @@ impl Encoding {
         let parities = self.parities as usize;
         let distinct = (1..members)
             .all(|at| self.members[..at].iter().all(|other| other.rank != self.members[at].rank));
+        let of_one_run =
+            (1..members).all(|at| self.members[at].identity.may_be(self.members[at - 1].identity));
         let possible = (2..=MOST_MEMBERS).contains(&members)
             && (1..members).contains(&parities)
             && distinct
+            && of_one_run
             && self.members.iter().all(|member| member.len <= LONGEST_FILE)
             && self.version >= 0
             && names::validate_name(&self.name).is_ok();
@@ -60,7 +66,7 @@ impl Encoding {
             Kind::Corrupt,
             format!(
                 "checkpoint {:?} version {}: {members} members with {parities} parities are no group, \
-                 or their files are too long",
+                 or their files are too long, or of different runs",
                 self.name, self.version
             ),
         ))

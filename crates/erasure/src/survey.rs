@@ -175,6 +175,7 @@ mod tests {
             rank: *rank,
             len: 10,
             digest: Checksum::from_bytes([content; 32]),
+            identity: format::identity::Identity::UNKNOWN,
             routed: None,
         };
         let members = ranks.iter().map(member).collect();

@@ -63,6 +63,7 @@ impl Group {
             rank: member as u32 * 3,
             len: content.len() as u64,
             digest: Checksum::of(content),
+            identity: format::identity::Identity::UNKNOWN,
             routed: (member == 1).then(|| "/a/path".to_owned()),
         });
         let encoding = Encoding {
@@ -245,7 +246,7 @@ proptest! {
                 version: 7,
                 parities: 1,
                 members: (0..3)
-                    .map(|rank| Member { rank, len: 9, digest: Checksum::from_bytes([7; 32]), routed: None })
+                    .map(|rank| Member { rank, len: 9, digest: Checksum::from_bytes([7; 32]), identity: format::identity::Identity::UNKNOWN, routed: None })
                     .collect(),
             };
             let header = Header { encoding, own: 1, payload: Checksum::from_bytes([0; 32]) };

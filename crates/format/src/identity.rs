@@ -1,6 +1,8 @@
 //! Which run of a job made a version of a checkpoint: two files under one name and number need not be of one
 //! moment.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 /// Bytes of an encoded identity.
@@ -48,9 +50,36 @@ impl Identity {
     }
 }
 
+/// The run that all have a copy of, by the runs that made the copies of each, the ones to take first in front. A copy
+/// of a run that is not known may be of any.
+pub fn common(all: &[Vec<Identity>]) -> Option<Identity> {
+    let has = |one: Identity| all.iter().all(|own| own.iter().any(|other| other.may_be(one)));
+    let mut tried = BTreeSet::new();
+    let known = all.iter().flatten().copied().filter(|one| one.is_known() && tried.insert(*one));
+    let any = || all.iter().all(|own| own.iter().any(|one| !one.is_known()));
+    known.into_iter().find(|one| has(*one)).or_else(|| any().then_some(Identity::UNKNOWN))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Catches ranks that are restored from two runs, a copy that is not looked at, and one that nobody knows which
+    /// keeps the others from being restored.
+    #[test]
+    fn one_run_is_found() {
+        let of = |run| Identity { run, generation: 1 };
+        let any = Identity::UNKNOWN;
+        assert_eq!(common(&[vec![of(2)], vec![of(1)]]), None);
+        assert_eq!(common(&[vec![of(2), of(1)], vec![of(1)]]), Some(of(1)));
+        assert_eq!(common(&[vec![of(2), of(1)], vec![of(1), of(2)]]), Some(of(2)), "the nearest");
+        assert_eq!(common(&[vec![any], vec![of(1)]]), Some(of(1)));
+        assert_eq!(common(&[vec![any], vec![of(1)], vec![of(2)]]), None);
+        assert_eq!(common(&[vec![any], vec![any]]), Some(any));
+        assert_eq!(common(&[vec![of(1)], vec![]]), None);
+        let later = Identity { generation: 2, ..of(1) };
+        assert_eq!(common(&[vec![of(1)], vec![later]]), None);
+    }
 
     /// Catches two runs that pass for one, and a field that is read at the wrong place.
     #[test]

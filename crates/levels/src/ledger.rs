@@ -40,6 +40,8 @@ pub struct Record<'a> {
     pub version: i32,
     /// The run that made it.
     pub identity: Identity,
+    /// Its files may replace those of a job with another number of processes.
+    pub may_replace: bool,
     /// For a file-based checkpoint, the path that was routed.
     pub routed: Option<Cow<'a, str>>,
     /// Its place in an aggregated file, if it has one. Kept apart, as it may come later.

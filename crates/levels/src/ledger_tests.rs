@@ -14,6 +14,7 @@ fn record(id: Id, regions: usize, extents: usize) -> Record<'static> {
         name: format!("wave.{id}").into(),
         version: id as i32,
         identity: IDENTITY,
+        may_replace: id.is_multiple_of(2),
         routed: id.is_multiple_of(2).then(|| Cow::from("/a/b")),
         place: id.is_multiple_of(3).then_some(AggregatePart {
             offset: id,

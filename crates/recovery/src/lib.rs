@@ -42,12 +42,19 @@ pub struct Process {
     pub rank: u32,
     /// The number of processes; 0 if unknown (`VELOC_Init_single`).
     pub ranks: u32,
+    /// The random number of the run, which all processes have; 0 if they cannot agree on one.
+    pub run: u64,
 }
 
 impl Process {
     /// A process whose job has no others.
     pub fn single(rank: u32) -> Process {
-        Process { rank, ranks: 0 }
+        Process { rank, ranks: 0, run: 0 }
+    }
+
+    /// Whether both are the same process of their jobs, which may be different runs.
+    pub fn stands_for(&self, other: &Process) -> bool {
+        (self.rank, self.ranks) == (other.rank, other.ranks)
     }
 
     /// Whether there are no other processes whose files matter.

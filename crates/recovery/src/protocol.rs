@@ -13,7 +13,7 @@ use os::error::{Error, Kind, Result};
 use os::private;
 
 /// The version: it changes with every change of the messages or of the shared memory.
-pub const PROTOCOL: u32 = 9;
+pub const PROTOCOL: u32 = 10;
 
 /// The first message over a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,7 +20,10 @@ fn what_scratch_has_no_room_for_yet_is_not_refused() {
                 "size=1000000".into(),
                 takes.join(" "),
                 "wait".into(),
-                shell(format!("test $(ls -A {} | wc -l) -le 1", job.scratch().display())),
+                shell(format!(
+                    "test $(ls -A -I '.veloc-live-*' {} | wc -l) -le 1",
+                    job.scratch().display()
+                )),
                 "drain newest=x:24 restore=x:24".into(),
             ];
             script(ground, job.run("script", ""), &commands);

@@ -2,7 +2,6 @@
 //! are.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use super::{Agreement, Deferred, OTHER_HAS_FAILED};
 use engine::catalog::entry::Id;
@@ -22,8 +21,6 @@ pub(super) const LAST_LENGTH: [i64; 2] = [WITHDRAWN[0], NOT_TAKEN];
 #[derive(Debug)]
 pub(super) struct Aggregation {
     pub(super) calls: CollectiveQueue,
-    /// Tells this job's files from others'.
-    pub(super) job: u32,
     /// The gatherings under way: the number of each, and its checkpoint.
     pub(super) awaited: VecDeque<(u64, Option<Id>)>,
     /// The checkpoint that was begun and whose length is due to the others.
@@ -31,12 +28,9 @@ pub(super) struct Aggregation {
 }
 
 impl Aggregation {
-    pub(super) fn start(comm: &Comm, rank: u32) -> Result<Aggregation> {
-        let random = RandomState::new().build_hasher().finish();
-        let mine = if rank == 0 { i64::from(random as u32) } else { i64::MAX };
-        let job = comm.allreduce_min_i64(mine)? as u32;
+    pub(super) fn start(comm: &Comm) -> Result<Aggregation> {
         let calls = CollectiveQueue::over(comm.dup()?);
-        Ok(Aggregation { calls, job, awaited: VecDeque::new(), due: None })
+        Ok(Aggregation { calls, awaited: VecDeque::new(), due: None })
     }
 }
 
@@ -89,9 +83,9 @@ impl Agreement {
         }
         let first = self.aggregation.as_mut().and_then(|aggregation| {
             let (attempt, id) = aggregation.awaited.pop_front()?;
-            Some((aggregation.job, attempt, id?))
+            Some((attempt, id?))
         });
-        let Some((job, attempt, id)) = first else {
+        let Some((attempt, id)) = first else {
             return;
         };
         let lines: Vec<(i64, u64)> = all
@@ -101,7 +95,8 @@ impl Agreement {
         let same = lines.iter().all(|line| line.0 == lines[0].0);
         let place = (same && lines.len() == self.ranks as usize).then(|| {
             let offset = lines[..self.rank as usize].iter().map(|line| line.1).sum();
-            AggregatePart { offset, ranks: self.ranks, job, attempt }
+            let identity = engine.identity(id);
+            AggregatePart { offset, ranks: self.ranks, identity, attempt }
         });
         if place.is_none() {
             engine.degrade(

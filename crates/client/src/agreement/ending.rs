@@ -88,7 +88,7 @@ impl Agreement {
         told[VALUES..].copy_from_slice(&[i64::from(drained), i64::from(!self.failed)]);
         let least = comm.allreduce_min(told)?;
         let (drained, agrees) = (least[VALUES] == 1, least[VALUES + 1] == 1);
-        let job = self.aggregation.as_ref().map(|aggregation| aggregation.job);
+        let job = self.aggregation.as_ref().map(|_| engine.run() as u32);
         let tidied = match job.filter(|_| drained) {
             Some(_) if !agrees => engine.files.rescue_parts(),
             Some(job) if self.rank == 0 => engine.files.remove_incomplete(job),

@@ -68,8 +68,12 @@ fn a_part_is_written_from_what_the_application_has() {
         let len = written.len();
         // Different from the application's bytes.
         std::fs::write(&scratch, vec![0; len]).unwrap();
-        let place =
-            levels::files::AggregatePart { offset: 0, ranks: 1, job: 1, attempt: version as u64 };
+        let place = levels::files::AggregatePart {
+            offset: 0,
+            ranks: 1,
+            identity: format::identity::Identity { run: 1, generation: 0 },
+            attempt: version as u64,
+        };
         let claim = engine.claim(id);
         engine.catalog.step(|state| state.want_persistent(id, Some(place)));
         claim.copy(from_memory.then_some(&places[..])).unwrap();

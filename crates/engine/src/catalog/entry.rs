@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use format::identity::Identity;
 use levels::files::AggregatePart;
 use levels::ledger;
 pub use levels::level::{FileLevel, Level, MOST};
@@ -186,6 +187,10 @@ pub(crate) struct Entry {
     pub name: Arc<str>,
     /// Its version.
     pub version: i32,
+    /// The run that made it.
+    pub identity: Identity,
+    /// Its files may replace those of a job with another number of processes.
+    pub may_replace: bool,
     /// Its regions, ascending by id once it is live.
     pub regions: Arc<[Region]>,
     /// The id of its mark ([`format::mark`]), if it has one: then its manager decides which versions are
@@ -233,10 +238,12 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// A checkpoint about to be captured.
-    pub(crate) fn new(name: Arc<str>, version: i32) -> Self {
+    pub(crate) fn new(name: Arc<str>, version: i32, identity: Identity) -> Self {
         Entry {
             name,
             version,
+            identity,
+            may_replace: false,
             regions: Arc::from([]),
             mark: None,
             parts: Default::default(),

@@ -97,7 +97,13 @@ impl Group {
             None => return false,
             Some(Task::Announce(key, round)) => {
                 let digest = Checksum::from_bytes([1; 32]);
-                let file = Member { rank: own as u32, len: 1, digest, routed: None };
+                let file = Member {
+                    rank: own as u32,
+                    len: 1,
+                    digest,
+                    identity: format::identity::Identity::UNKNOWN,
+                    routed: None,
+                };
                 self.served[own].insert(key.1, file.clone());
                 self.members[own].announced(own, key.clone(), round, file.clone());
                 self.say(own, &Said::Announced(key, round, file));

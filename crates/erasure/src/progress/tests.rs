@@ -11,6 +11,7 @@ fn file(member: usize, content: u8) -> Member {
         rank: member as u32,
         len: 1,
         digest: Checksum::from_bytes([content; 32]),
+        identity: format::identity::Identity::UNKNOWN,
         routed: None,
     }
 }

@@ -126,8 +126,10 @@ impl Files {
         // A file of this process's own, which an earlier job made from its part or from scratch,
         // would be nearer than the part.
         if let Some(own) = self.persistent_path(name, version) {
+            self.check_replaced(name, &own)?;
             files::remove(&own)?;
         }
+        self.check_aggregated(name, version, &data)?;
         let taken = self.time_of_part(temporary, taken)?;
         let since = taken.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let roll = common_temporary(&data, ROLL, place);
@@ -196,6 +198,18 @@ impl Files {
                 Err(error)
             }
         }
+    }
+
+    /// Checks that this job may replace an aggregated file.
+    fn check_aggregated(&self, name: &str, version: i32, data: &Path) -> Result<()> {
+        self.check_ranks(name, data, || self.ranks_of_aggregated(name, version))
+    }
+
+    /// How many parts an aggregated file has.
+    pub(super) fn ranks_of_aggregated(&self, name: &str, version: i32) -> Option<u32> {
+        let (data, table) = self.aggregated_paths(name, version)?;
+        let len = std::fs::metadata(data).ok()?.len();
+        u32::try_from(Offsets::read(&table, len).ok()?.ranks()).ok()
     }
 
     /// The versions of a name that have an aggregated file.

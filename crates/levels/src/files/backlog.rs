@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::expected::Evidence;
+use super::live::check_same_ranks;
 use super::{Files, Opened};
 use crate::level::FileLevel;
 use format::proof::{self, Proof};
@@ -86,6 +87,7 @@ impl Files {
             return Ok(None);
         }
         let opened = self.checked(opened, name, version, || Ok(()))?;
+        check_same_ranks(&source, &target)?;
         let taken = times::modified(&source)?;
         let temporary = self.temporary(&target);
         self.may_change_in(self.persistent.as_deref())?;

@@ -93,7 +93,6 @@ impl Files {
         if self.proof == Setting::Off {
             return Ok(());
         }
-        self.say_what_is_replaced(name, version);
         let (rank, ranks) = (self.rank, self.ranks);
         let proof = Proof { name: name.to_owned(), version, rank, ranks, identity, len, digest };
         let kept = attributes::set(file, proof::NAME, &proof.encode(), path)?;
@@ -201,43 +200,12 @@ impl Files {
                 // The text is the same for all versions, so that it is printed once.
                 format!(
                     "the checkpoints of \"{name}\" are of a job of {} ranks, and this one has {}: they \
-                     are not restored, and are replaced when their versions are taken again (proof = \
-                     accept restores them)",
+                     are neither restored nor replaced (proof = accept does both)",
                     proof.ranks, self.ranks
                 ),
             ));
         }
         Ok(proof)
-    }
-
-    /// Warns once for each name if the first version that this job takes replaces one of a job with
-    /// another number of processes. A job that asks for versions first was warned then.
-    fn say_what_is_replaced(&self, name: &str, version: i32) {
-        let known = self.begun.lock().contains(name);
-        if known || self.ranks == 0 {
-            return;
-        }
-        self.begun.lock().insert(name.to_owned());
-        let Some(ranks) = self.ranks_of(name, version).filter(|ranks| *ranks != self.ranks) else {
-            return;
-        };
-        let versions = self.versions(name).unwrap_or_default();
-        let theirs = |version: &i32| self.ranks_of(name, *version) == Some(ranks);
-        let theirs: Vec<_> =
-            versions.into_iter().filter(theirs).map(|version| version.to_string()).collect();
-        self.warn_once(format!(
-            "the versions {} of \"{name}\" are of a job of {ranks} ranks, and this one has {}: each of \
-             them is replaced when it is taken again",
-            theirs.join(", "),
-            self.ranks
-        ));
-    }
-
-    /// How many processes the job of a version had, if a copy says so.
-    fn ranks_of(&self, name: &str, version: i32) -> Option<u32> {
-        let proofs =
-            self.copies(name, version).filter_map(|(opened, _)| opened.ok()?.proof().ok()?);
-        proofs.map(|proof| proof.ranks).find(|ranks| *ranks > 0)
     }
 
     fn unfit(&self, opened: &Opened, why: String) -> Error {

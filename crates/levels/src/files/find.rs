@@ -28,6 +28,15 @@ impl Files {
         there.peek().is_some() && (there.any(|path| files::is_own(&path)) || !in_scratch())
     }
 
+    /// Whether a level has a file of a version that could not be written again.
+    pub fn has_older(&self, level: FileLevel, name: &str, version: i32) -> bool {
+        let path = match level {
+            FileLevel::Scratch => self.own_path(name, version).ok(),
+            FileLevel::Persistent => self.persistent_path(name, version),
+        };
+        path.is_some_and(|path| path.exists())
+    }
+
     /// Whether a checkpoint's own file in scratch is certainly not there.
     pub fn lacks_scratch(&self, name: &str, version: i32) -> bool {
         self.own_path(name, version).is_ok_and(|path| matches!(path.try_exists(), Ok(false)))
@@ -181,8 +190,10 @@ impl Files {
     ) -> impl Iterator<Item = Copy> + 'a {
         let find = move |base: &Base| self.base_of_delta(name, base);
         let copies = self.files_of(name, version);
-        copies
-            .map(move |(opened, other)| (opened.and_then(|opened| opened.with_bases(&find)), other))
+        copies.map(move |(opened, other)| {
+            let opened = opened.and_then(|opened| self.of_wanted_run(opened));
+            (opened.and_then(|opened| opened.with_bases(&find)), other)
+        })
     }
 
     /// The file that a delta needs: the nearest good one that it was taken from.
@@ -280,7 +291,7 @@ impl Files {
             || (self.is_linked(name, version)
                 && !self.copies(name, version).any(|(opened, _)| opened.is_ok()));
         if routed {
-            return self.routed_copy(name, version).map(|_| Found::Routed);
+            return self.routed_copy(name, version).map(Found::Routed);
         }
         self.open_nearest(name, version).map(Found::Regions)
     }

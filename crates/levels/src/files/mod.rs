@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::level::FileLevel;
 use config::{Compress, Config, Proof, SyncFiles};
+use format::identity::Identity;
 use format::names::{self};
 use os::error::{Error, Result};
 use os::files::{self};
@@ -29,6 +30,7 @@ mod expected;
 mod find;
 mod hashing;
 mod leftovers;
+mod live;
 mod naming;
 mod opened;
 #[cfg(test)]
@@ -42,6 +44,7 @@ mod read;
 mod remove;
 mod rescue;
 mod routed;
+mod runs;
 mod straight;
 mod successor;
 
@@ -51,6 +54,7 @@ use checksums::Checksums;
 pub use directories::Inodes;
 use directories::Known;
 pub use expected::refuse_holes;
+use live::Live;
 pub use naming::{Names, Naming};
 pub use opened::{Found, Opened};
 pub use output::{Output, Written};
@@ -72,11 +76,12 @@ pub struct Files {
     told: Arc<Mutex<HashSet<String>>>,
     /// Checkpoint names of which checksums of versions that are gone were looked for.
     tidied: Arc<Mutex<HashSet<String>>>,
-    /// Checkpoint names under which this job has taken versions.
-    begun: Arc<Mutex<HashSet<String>>>,
+    live: Arc<Live>,
     rank: u32,
     /// How many processes the job has; 0: not known.
     ranks: u32,
+    /// Only copies that this run may have made are read.
+    wanted: Identity,
     ephemeral: bool,
     sync: SyncFiles,
     proof: Proof,
@@ -221,7 +226,7 @@ impl Files {
             ages: Arc::default(),
             told: Arc::default(),
             tidied: Arc::default(),
-            begun: Arc::default(),
+            live: Arc::default(),
             checksums: meta.clone().map(|meta| Arc::new(Checksums::new(meta, config.chksum))),
             scratch,
             persistent,
@@ -229,6 +234,7 @@ impl Files {
             proven: Arc::default(),
             rank,
             ranks: 0,
+            wanted: Identity::UNKNOWN,
             ephemeral: config.ephemeral,
             sync: config.sync_files,
             proof: config.proof,

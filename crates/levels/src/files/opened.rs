@@ -18,8 +18,8 @@ use os::files;
 pub enum Found {
     /// Regions of memory.
     Regions(Opened),
-    /// A file of the application's own (`VELOC_Route_file`).
-    Routed,
+    /// A file of the application's own (`VELOC_Route_file`), at this path.
+    Routed(PathBuf),
 }
 
 /// A complete checkpoint file, or a process's part of an aggregated one, open for reading, with its

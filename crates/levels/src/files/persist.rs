@@ -37,6 +37,7 @@ impl Files {
                 None => return Ok(0),
             },
         };
+        self.check_persistent(name, version)?;
         let durability = self.persistent_durability();
         let temporary = self.temporary(&target);
         // Looked up before the copy: a file that comes meanwhile is not taken for copied.

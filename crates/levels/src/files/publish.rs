@@ -40,13 +40,15 @@ impl Files {
         version: i32,
     ) -> Result<()> {
         self.may_change_in(self.scratch.as_deref())?;
+        let path = self.own_path(name, version)?;
+        self.check_replaced(name, &path)?;
         // An older checkpoint of the name may be file-based, and the parities are of its file.
         self.remove_note(name, version)?;
         self.remove_parity(name, version)?;
         self.remove_checksum(name, version)?;
         let durability = self.scratch_durability();
         self.stamp(FileLevel::Scratch, &written.temporary);
-        files::atomic_replace(&written.temporary, &self.own_path(name, version)?, durability)?;
+        files::atomic_replace(&written.temporary, &path, durability)?;
         self.put_checksum(name, version, written.digest, durability)
     }
 
@@ -60,6 +62,7 @@ impl Files {
         (identity, original): (Identity, &str),
     ) -> Result<()> {
         self.may_change_in(self.scratch.as_deref())?;
+        self.check_replaced(name, &self.scratch_path(name, version)?)?;
         self.remove_parity(name, version)?;
         self.remove_checksum(name, version)?;
         self.stamp(FileLevel::Scratch, temporary);

@@ -1,15 +1,12 @@
 //! Files of the application's own (`VELOC_Route_file`), which have no header: a note beside the
 //! scratch file, or a link in persistent, says so. Neither of them is the file.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::{refuse_holes, Files, Naming};
 use crate::level::FileLevel;
-use format::identity::Identity;
-use format::names;
-use format::proof::{self, Proof};
+use format::{names, proof};
 use os::error::{Error, Kind, Result};
 use os::files::{self, Durability, OtherUser};
 
@@ -96,6 +93,7 @@ impl Files {
         let file = names::checkpoint_file(name, self.rank, version);
         let check = |path: &Path| -> Result<Option<OtherUser>> {
             let opened = files::open(path)?;
+            self.check_run(path, || self.identity_of(&opened, path))?;
             let whose = files::other_owner_of(&opened, path);
             let sums = self.checksums.as_ref();
             let Some(sums) = sums.filter(|sums| sums.are_kept() && sums.counts(&file, path)) else {
@@ -187,7 +185,7 @@ impl Files {
         let bytes = files::copy_file(source, &temporary, proof::NAME, Durability::Unsynced)?;
         let noted = self.routed(name, version).ok().flatten();
         let original = noted.or_else(|| linked_from(source));
-        let identity = files::open(&temporary).map(|file| identity_of(&file, &temporary))?;
+        let identity = files::open(&temporary).map(|file| self.identity_of(&file, &temporary))?;
         let naming = lock();
         let by = (identity, original.as_deref());
         let named = self.publish_rebuilt(&naming, &temporary, name, version, by);
@@ -197,12 +195,6 @@ impl Files {
         }
         named.map(|()| bytes)
     }
-}
-
-/// The run that made a file, as its proof says.
-pub(super) fn identity_of(file: &File, path: &Path) -> Identity {
-    let proof = Proof::read(file, path).ok().flatten();
-    proof.map_or(Identity::UNKNOWN, |proof| proof.identity)
 }
 
 /// The absolute path that a link leads to.
@@ -245,7 +237,7 @@ mod tests {
         }
 
         fn is_routed(&self) -> Result<bool> {
-            self.files.look("x", 1).map(|found| matches!(found, Found::Routed))
+            self.files.look("x", 1).map(|found| matches!(found, Found::Routed(_)))
         }
     }
 

@@ -70,6 +70,7 @@ impl Files {
         place: Option<&AggregatePart>,
     ) -> Result<()> {
         self.may_change_in(self.persistent.as_deref())?;
+        self.check_persistent(name, version)?;
         self.clear_scratch(name, version)?;
         let durability = self.persistent_durability();
         match place {
@@ -98,6 +99,7 @@ impl Files {
     ) -> Result<()> {
         self.may_change_in(self.persistent.as_deref())?;
         let link = self.own_persistent_path(name, version)?;
+        self.check_persistent(name, version)?;
         self.clear_scratch(name, version)?;
         let durability = self.persistent_durability();
         let file = files::open(temporary)?;
@@ -111,8 +113,15 @@ impl Files {
         self.persist_checksum(name, version, Some(original), durability)
     }
 
+    /// Checks that this job may replace what persistent has of a version in a file of its own.
+    pub(super) fn check_persistent(&self, name: &str, version: i32) -> Result<()> {
+        let path = self.persistent_path(name, version);
+        path.map_or(Ok(()), |path| self.check_replaced(name, &path))
+    }
+
     /// Removes the scratch files of a version, and its checksum.
     fn clear_scratch(&self, name: &str, version: i32) -> Result<()> {
+        self.check_replaced(name, &self.scratch_path(name, version)?)?;
         let beside = [self.routed_note(name, version)?, self.parity_path(name, version)?];
         for old in beside.into_iter().chain([self.scratch_path(name, version)?]) {
             // A read-only file system refuses to remove even a file that is not there.

@@ -219,7 +219,8 @@ impl Proof {
         let is_of = subject.identity.as_ref().is_none_or(|(name, rank, version)| {
             proof.is_of(name, *version, *rank, part.end - part.start)
         });
-        let digest = proof.digest;
+        // A file of the application's own says which run made it, and may change.
+        let Some(digest) = proof.digest else { return Ok(None) };
         let fits = is_of && Digest::of_range(digest.sort(), file, part, path, |_| ())? == digest;
         Ok(Some(Proof { of: proof.said(), digest: digest.to_string(), fits }))
     }

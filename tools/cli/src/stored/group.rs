@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use config::{Directories, Proof};
+use format::identity::{common, Identity};
 use serde::Serialize;
 
 use super::scan::{self, Damaged, Key, Stored};
@@ -70,6 +71,8 @@ pub(crate) struct Version {
     /// Whether the good copies cannot all be of one job, or not of the job that was asked for.
     #[serde(skip)]
     pub is_of_others: bool,
+    /// Whether no run has made a good copy of each rank.
+    pub of_several_runs: bool,
     /// The versions that copies are deltas of (`incremental = true`).
     pub delta_of: BTreeSet<i32>,
     /// The bytes of all copies.
@@ -197,10 +200,18 @@ fn group(
             Some(job) => !can_be_of(job),
             None => !jobs.is_empty() && !jobs.iter().any(|job| can_be_of(*job)),
         };
+    let runs = able.iter().map(|rank| {
+        let made_by = |copy: &Copy| copy.proof.as_ref().map(|proof| proof.identity);
+        let own = good().filter(|copy| copy.rank == *rank);
+        own.map(|copy| made_by(copy).unwrap_or(Identity::UNKNOWN)).collect()
+    });
+    let of_several_runs = common(&runs.collect::<Vec<_>>()).is_none();
+    let others = is_of_others || of_several_runs;
     Version {
         name,
         version,
-        restorable: missing_ranks.is_empty() && !able.is_empty() && !is_of_others,
+        restorable: missing_ranks.is_empty() && !able.is_empty() && !others,
+        of_several_runs,
         missing_ranks,
         jobs,
         is_of_others,

@@ -123,6 +123,7 @@ fn cells(version: &Version, places: &[(Place, &str)]) -> Vec<String> {
     }
     let state = match (version.bad(), version.missing_ranks.is_empty()) {
         (0, true) if version.is_of_others => "of another job".to_owned(),
+        (0, true) if version.of_several_runs => "of different runs".to_owned(),
         (0, true) => match version.unchecked_ranks() {
             unchecked if unchecked.is_empty() => "good".to_owned(),
             unchecked => format!("not checked: {}", ranges(&unchecked)),

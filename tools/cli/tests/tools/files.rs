@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use format::delta::{Base, Sparse, Table, REGION};
 use format::header::Header;
+use format::identity::Identity;
 use format::proof::{Digest, Proof, Sort, NAME};
 use os::attributes;
 use serde_json::Value;
@@ -107,7 +108,15 @@ impl Job {
     ) -> bool {
         let path = self.write(&format!("{directory}/wave-{rank}-{version}.dat"), &GOLDEN);
         let (name, digest) = ("wave".to_owned(), Digest::of(Sort::Xxh3, &GOLDEN));
-        let proof = Proof { name, version, rank, ranks, len: 40, digest };
+        let proof = Proof {
+            name,
+            version,
+            rank,
+            ranks,
+            identity: Identity::UNKNOWN,
+            len: 40,
+            digest: Some(digest),
+        };
         let kept = attributes::set(&fs::File::open(&path).unwrap(), NAME, &proof.encode(), &path);
         let kept = kept.unwrap();
         if !kept {

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 
 use format::frames::{Codec, Compressor};
+use format::identity::Identity;
 use format::proof::{Digest, Proof, Sort, NAME};
 use os::attributes;
 use serde_json::json;
@@ -57,7 +58,15 @@ fn proofs_are_compared() {
     let prove = |rank: u32| {
         let path = job.write(path, &GOLDEN);
         let (name, digest) = ("wave".to_owned(), Digest::of(Sort::Xxh3, &GOLDEN));
-        let proof = Proof { name, version: 12, rank, ranks: 4, len: 40, digest };
+        let proof = Proof {
+            name,
+            version: 12,
+            rank,
+            ranks: 4,
+            identity: Identity::UNKNOWN,
+            len: 40,
+            digest: Some(digest),
+        };
         let file = std::fs::File::open(&path).unwrap();
         attributes::set(&file, NAME, &proof.encode(), &path).unwrap()
     };

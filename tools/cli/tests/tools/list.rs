@@ -9,6 +9,7 @@ use crate::files::{checkpoint, incremental, Job, GOLDEN};
 use erasure::encoding::{Encoding, Member};
 use erasure::parity::Writer;
 use format::checksum::Checksum;
+use format::identity::Identity;
 
 /// A job of 4 ranks: version 1 in scratch and persistent, 2 in scratch except for rank 2, 3 as an
 /// aggregated file, and many other files.
@@ -34,7 +35,13 @@ fn job() -> Job {
 
 /// The parity file that a rank keeps of version 2.
 fn parity(job: &Job, own: usize) {
-    let member = |rank| Member { rank, len: 40, digest: Checksum::of(&GOLDEN), routed: None };
+    let member = |rank| Member {
+        rank,
+        len: 40,
+        digest: Checksum::of(&GOLDEN),
+        identity: Identity::UNKNOWN,
+        routed: None,
+    };
     let members = (0..4).map(member).collect();
     let encoding = Encoding { name: "wave".into(), version: 2, parities: 1, members };
     let payload = vec![7; encoding.layout().payload() as usize];

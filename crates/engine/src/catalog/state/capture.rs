@@ -7,6 +7,7 @@ use crate::catalog::entry::{
     Entry, FileCopy, FileLevel, Id, Level, Life, Part, Region, Stage, MOST, PARTS,
 };
 use format::header::{self, Decoded};
+use format::identity::Identity;
 use levels::files::AggregatePart;
 use levels::level::LevelSpec;
 use os::error::{Error, Kind, Result};
@@ -68,11 +69,39 @@ impl State {
         let id = self.next_id;
         self.next_id += 1;
         let name = self.interned(name);
+        let identity = self.next_identity(&name, version);
         // The application writes, so it does not read in the expected order any more.
         self.reading = None;
         self.fetching = false;
-        self.entries.insert(id, Box::new(Entry::new(name, version)));
+        self.entries.insert(id, Box::new(Entry::new(name, version, identity)));
         id
+    }
+
+    /// The identity of the next checkpoint of a name. All processes begin the same ones in the same order: each one
+    /// that is begun is counted, also where it does not begin here.
+    pub(crate) fn next_identity(&mut self, name: &Arc<str>, version: i32) -> Identity {
+        if self.run == 0 {
+            return Identity::UNKNOWN;
+        }
+        let begun = &mut self.names.entry(name.clone()).or_default().begun;
+        if begun.last.is_some_and(|last| version <= last) {
+            begun.generation += 1;
+        }
+        begun.last = Some(version);
+        Identity { run: self.run, generation: begun.generation }
+    }
+
+    /// The files of an open checkpoint may replace those of a job with another number of processes.
+    pub(crate) fn may_replace(&mut self, id: Id) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.may_replace = true;
+        }
+    }
+
+    /// A checkpoint begins on other processes, and cannot here.
+    pub fn pass_over(&mut self, name: &str, version: i32) {
+        let name = self.interned(name);
+        self.next_identity(&name, version);
     }
 
     /// Takes room for `len` more bytes of `part` in a level, evicting as the policy allows.
@@ -295,19 +324,19 @@ impl State {
         self.discard(id, false);
     }
 
-    /// Adds a checkpoint whose file was found on disk. `part_of` tells which regions belong in device memory;
-    /// the others, whether scratch and persistent have the file.
+    /// Adds a checkpoint whose file was found on disk, made by this run. `part_of` tells which regions belong in
+    /// device memory; the others, whether scratch and persistent have the file.
     pub(crate) fn adopt(
         &mut self,
         name: &str,
-        version: i32,
+        (version, identity): (i32, Identity),
         content: Content<'_>,
         part_of: impl Fn(i32) -> Part,
         [in_scratch, in_persistent]: [bool; 2],
     ) -> Id {
         let id = self.next_id;
         self.next_id += 1;
-        let mut entry = Entry::new(self.interned(name), version);
+        let mut entry = Entry::new(self.interned(name), version, identity);
         match content {
             Content::Regions { header, mark } => {
                 let region = |r: &header::Region| Region {

@@ -163,6 +163,7 @@ impl State {
             id,
             name: entry.name.clone(),
             version: entry.version,
+            identity: entry.identity,
             routed: entry.routed.clone(),
             place: entry.place.as_deref().copied(),
             straight,
@@ -290,7 +291,7 @@ fn read_by_writer(id: Id, entry: &mut Entry, sources: [Option<Level>; 2]) -> Fil
         Some(Source { level, extents: copy.extents.clone() })
     });
     let (name, version, regions) = (entry.name.clone(), entry.version, entry.regions.clone());
-    FileJob { id, name, version, regions, memory }
+    FileJob { id, name, version, identity: entry.identity, regions, memory }
 }
 
 /// The writer does not read the checkpoint any more.

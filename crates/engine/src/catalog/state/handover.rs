@@ -158,9 +158,10 @@ impl State {
         }
         self.next_id = self.next_id.max(id + 1);
         let staging = self.staging;
-        let mut entry = Entry::new(self.interned(&record.name), record.version);
+        let mut entry = Entry::new(self.interned(&record.name), record.version, record.identity);
         entry.regions = Arc::from(&*record.regions);
         entry.mark = record.mark;
+        entry.may_replace = record.may_replace;
         for part in PARTS {
             let (len, extents) = &record.parts[part as usize];
             let state = entry.part_mut(part);
@@ -234,6 +235,8 @@ fn record(id: Id, entry: &Entry, staging: Level) -> Record<'_> {
         id,
         name: Cow::Borrowed(&entry.name),
         version: entry.version,
+        identity: entry.identity,
+        may_replace: entry.may_replace,
         routed: entry.routed.as_deref().map(Cow::Borrowed),
         place: entry.place.as_deref().copied(),
         regions: Cow::Borrowed(&entry.regions),

@@ -45,12 +45,24 @@ struct Versions {
     read: BTreeSet<i32>,
     /// Positions of the hints for versions that do not exist.
     hints: BTreeMap<i32, Vec<u64>>,
+    begun: Begun,
+}
+
+/// The checkpoints of a name that this run has begun.
+#[derive(Debug, Default)]
+struct Begun {
+    /// The version of the last one.
+    last: Option<i32>,
+    /// How often one was not above the one before.
+    generation: u32,
 }
 
 /// The whole state of the catalog.
 #[derive(Debug)]
 pub struct State {
     shape: Shape,
+    /// The random number of the run, which all processes have; 0: not known.
+    run: u64,
     /// Boxed, in a tree: a growing table would move all entries while a capture waits.
     entries: BTreeMap<Id, Box<Entry>>,
     names: HashMap<Arc<str>, Versions>,
@@ -119,6 +131,7 @@ impl State {
             staging,
             tops,
             shape,
+            run: 0,
             entries: BTreeMap::new(),
             names: HashMap::new(),
             write: BTreeSet::new(),
@@ -149,6 +162,16 @@ impl State {
             held: BTreeSet::new(),
             changes: 0,
         }
+    }
+
+    /// Checkpoints that are opened are of this run from now on.
+    pub(crate) fn in_run(&mut self, run: u64) {
+        self.run = run;
+    }
+
+    /// The random number of the run; 0: not known.
+    pub(crate) fn run(&self) -> u64 {
+        self.run
     }
 
     /// Records evictions from the memory levels in this trace from now on.

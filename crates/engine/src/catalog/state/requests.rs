@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::entry::{Id, Level, Part, Region, MOST};
+use format::identity::Identity;
 use levels::files::AggregatePart;
 use levels::level::LevelSpec;
 use levels::space::Extent;
@@ -138,6 +139,8 @@ pub(crate) struct FileJob {
     pub name: Arc<str>,
     /// Its version.
     pub version: i32,
+    /// The run that made it.
+    pub identity: Identity,
     /// Its regions, ascending by id.
     pub regions: Arc<[Region]>,
     /// The memory of each part, indexed by [`Part`](crate::catalog::entry::Part); `None` where the part is empty.
@@ -153,6 +156,8 @@ pub(crate) struct PersistJob {
     pub name: Arc<str>,
     /// Its version.
     pub version: i32,
+    /// The run that made it.
+    pub identity: Identity,
     /// The routed path of a file-based checkpoint.
     pub routed: Option<Arc<str>>,
     /// Its part of an aggregated file, if it belongs to one.

@@ -4,11 +4,17 @@ use std::sync::Arc;
 
 use super::{Acquire, Source, State};
 use crate::catalog::entry::{Id, Level, Part, Region, Stage};
+use format::identity::Identity;
 
 impl State {
     /// The live checkpoint of this name and version.
     pub fn find(&self, name: &str, version: i32) -> Option<Id> {
         self.names.get(name)?.live.get(&version).copied()
+    }
+
+    /// The run that made a checkpoint.
+    pub fn identity(&self, id: Id) -> Identity {
+        self.entries.get(&id).map_or(Identity::UNKNOWN, |entry| entry.identity)
     }
 
     /// Whether there is a live checkpoint of this name and version that this job has taken.

@@ -66,6 +66,7 @@ impl State {
             id,
             name: entry.name.clone(),
             version: entry.version,
+            identity: entry.identity,
             regions: entry.regions.clone(),
             memory,
         })

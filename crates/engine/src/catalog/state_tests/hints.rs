@@ -124,18 +124,36 @@ fn a_hint_is_about_a_version_and_no_file() {
     let header = Header::new(vec![(0, 8)]).unwrap();
     let header = Header::decode(&header.encode(), header.file_len()).unwrap();
     let content = Content::Regions { header: &header, mark: None };
-    let found = world.state.adopt(NAME, 1, content, |_| Part::Host, [true, false]);
+    let found = world.state.adopt(
+        NAME,
+        (1, format::identity::Identity::UNKNOWN),
+        content,
+        |_| Part::Host,
+        [true, false],
+    );
     world.hint(1);
     assert!(world.capture(1, [0, 8]));
     assert!(world.state.entry(found).is_none());
     assert_eq!(world.state.hints_of(NAME, 1), [1]);
     world.restore(1);
     assert!(world.state.hints_of(NAME, 1).is_empty());
-    let again = world.state.adopt(NAME, 2, content, |_| Part::Host, [true, false]);
+    let again = world.state.adopt(
+        NAME,
+        (2, format::identity::Identity::UNKNOWN),
+        content,
+        |_| Part::Host,
+        [true, false],
+    );
     world.hint(2);
     world.state.forget_found(NAME, 2);
     assert!(world.state.entry(again).is_none());
-    let again = world.state.adopt(NAME, 2, content, |_| Part::Host, [true, false]);
+    let again = world.state.adopt(
+        NAME,
+        (2, format::identity::Identity::UNKNOWN),
+        content,
+        |_| Part::Host,
+        [true, false],
+    );
     assert_eq!(world.state.entry(again).unwrap().hints, [2]);
     world.state.hint("other", 7);
     let (name, version, count) = world.state.hinted_in_vain().unwrap();

@@ -17,7 +17,14 @@ type Backlog = BTreeMap<i32, (u64, bool, Option<AggregatePart>)>;
 /// A job that is killed after `stores` stores to its ledger: the ledger, and the backlog before the first and
 /// after each step of the job, with the number of stores by then.
 fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Backlog)>) {
-    let place = |attempt| Some(AggregatePart { offset: 9, ranks: 4, job: 7, attempt });
+    let place = |attempt| {
+        Some(AggregatePart {
+            offset: 9,
+            ranks: 4,
+            identity: format::identity::Identity { run: 7, generation: 0 },
+            attempt,
+        })
+    };
     let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
     let ledger = Ledger::new(&memory).unwrap();
     ledger.kill_after(stores);

@@ -125,7 +125,13 @@ fn what_was_found_is_forgotten_with_its_file() {
     let header = Header::new(vec![(0, 8)]).unwrap();
     let header = Header::decode(&header.encode(), header.file_len()).unwrap();
     let content = Content::Regions { header: &header, mark: None };
-    let id = world.state.adopt(NAME, 1, content, |_| Part::Host, [true, false]);
+    let id = world.state.adopt(
+        NAME,
+        (1, format::identity::Identity::UNKNOWN),
+        content,
+        |_| Part::Host,
+        [true, false],
+    );
     world.state.begin_restore(id);
     world.state.forget_found(NAME, 1);
     world.state.check().unwrap();

@@ -15,6 +15,7 @@ use config::Config;
 use engine::place::Place as Region;
 use engine::Engine;
 use format::header::Header;
+use format::identity::Identity;
 use levels::files::AggregatePart;
 use recovery::Process;
 use tempfile::TempDir;
@@ -84,7 +85,7 @@ pub(super) fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Resu
                 meta = DIR/meta\naggregated = true\nsync_files = none\n";
     let text = text.replace("DIR", &folder.to_string_lossy());
     let (config, _) = Config::from_text(&text, |_| None)?;
-    let engine = Engine::start(config, Process { rank, ranks: RANKS }, None)?;
+    let engine = Engine::start(config, Process { rank, ranks: RANKS, run: 0 }, None)?;
     let memory = Memory::new(bytes as usize)?;
     let region = Region::plain(0, memory.address().cast(), bytes as usize);
     let offset = u64::from(rank) * file_len(bytes)?;
@@ -101,8 +102,8 @@ pub(super) fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Resu
         engine.commit(open)?;
         say("taken")?;
         wait()?;
-        let job = std::os::unix::process::parent_id();
-        let place = AggregatePart { offset, ranks: RANKS, job, attempt: u64::from(round) };
+        let identity = Identity { run: std::os::unix::process::parent_id().into(), generation: 0 };
+        let place = AggregatePart { offset, ranks: RANKS, identity, attempt: u64::from(round) };
         let claim = engine.claim(id);
         engine.want_persistent(id, Some(place));
         claim.copy(Some(&[region]))?;

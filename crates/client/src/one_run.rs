@@ -1,0 +1,114 @@
+//! Processes restore a version that one run has made: what they have under one name and number may be of several,
+//! where runs were killed before all processes had it.
+
+use super::protect::gather;
+use super::Client;
+use format::checksum::Checksum;
+use format::identity::{common, Identity};
+use mpi::Comm;
+use os::error::{Error, Kind, Result};
+
+/// Stands for an identity that is not known in a comparison: it is above all others.
+const ANY: i64 = i64::MAX;
+
+/// A number that two identities share by chance alone, and that can be negated.
+fn number(identity: Identity) -> i64 {
+    if !identity.is_known() {
+        return ANY;
+    }
+    let digest = Checksum::of(&identity.encode());
+    let first = digest.as_bytes().first_chunk().copied().unwrap_or_default();
+    i64::from_le_bytes(first) >> 1
+}
+
+/// The values by which [`alike`] tells whether processes have copies of one run: the least of each are compared.
+pub(super) fn compared(identity: Option<Identity>) -> [i64; 2] {
+    match identity.map(number) {
+        None | Some(ANY) => [ANY, ANY],
+        Some(number) => [number, -number],
+    }
+}
+
+/// Whether the least of all processes' [`compared`] values are of one run.
+pub(super) fn alike([least, negated]: [i64; 2]) -> bool {
+    least == ANY || least == -negated
+}
+
+impl Client {
+    /// The run that all processes have a copy of which want this version, if there is one; others may want another
+    /// one. Collective.
+    pub(super) fn common_run(
+        &self,
+        comm: &Comm,
+        name: &str,
+        version: i32,
+        of: Option<u32>,
+    ) -> Result<Option<Identity>> {
+        let copies = match of {
+            Some(rank) => self.engine.files.of_rank(rank).identities(name, version),
+            None => self.engine.identities(name, version),
+        };
+        let all: Vec<(String, i32, Vec<Identity>)> =
+            gather(comm, &(name.to_owned(), version, copies))?;
+        let same = all.into_iter().filter(|(other, of, _)| other == name && *of == version);
+        Ok(common(&same.map(|(_, _, copies)| copies).collect::<Vec<_>>()))
+    }
+
+    /// Whether what all processes have of a version, the nearest copies, is of one run. Collective.
+    pub(super) fn is_of_one_run(&self, name: &str, nearest: Option<Identity>) -> Result<bool> {
+        let Some(comm) = self.comm.as_ref().filter(|_| self.has_others()) else { return Ok(true) };
+        if nearest == Some(Identity::UNKNOWN) && os::logging::speaks_for_all() {
+            self.engine.files.warn_once(format!(
+                "the checkpoints of \"{name}\" do not say which run made them, so it is not compared whether the \
+                 ranks' are of one"
+            ));
+        }
+        Ok(alike(comm.allreduce_min(compared(nearest))?))
+    }
+
+    /// Whether all processes have copies of one run of a version that each of them has. Collective.
+    pub(super) fn have_one_run(&self, name: &str, version: i32) -> Result<bool> {
+        let nearest = self.engine.nearest_identity(name, version);
+        match &self.comm {
+            Some(comm) if !self.is_of_one_run(name, nearest)? => {
+                let common = self.common_run(comm, name, version, None)?;
+                if common.is_none() {
+                    self.engine
+                        .files
+                        .warn_once(format!("passing over {}", of_several_runs(name, version)));
+                }
+                Ok(common.is_some())
+            }
+            _ => Ok(true),
+        }
+    }
+}
+
+/// Why a version is not restored.
+pub(super) fn of_several_runs(name: &str, version: i32) -> Error {
+    Error::new(
+        Kind::NotFound,
+        format!(
+            "version {version} of \"{name}\" is of different runs on different processes: a run was killed \
+             before all of them had it"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches two runs that pass for one, and a process without a known run that passes for another.
+    #[test]
+    fn runs_are_compared_by_their_least() {
+        let of = |run| Identity { run, generation: 1 };
+        let least = |all: &[Identity]| {
+            let all: Vec<_> = all.iter().map(|one| compared(Some(*one))).collect();
+            [0, 1].map(|at| all.iter().map(|values| values[at]).min().unwrap())
+        };
+        assert!(alike(least(&[of(1), of(1)])) && alike(least(&[of(1), Identity::UNKNOWN])));
+        assert!(alike(least(&[Identity::UNKNOWN; 2])));
+        assert!(!alike(least(&[of(1), of(2), Identity::UNKNOWN])));
+    }
+}

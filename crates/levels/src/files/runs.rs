@@ -1,0 +1,91 @@
+//! Which run made a copy, and reading those of one run alone.
+
+use std::fs::File;
+use std::path::Path;
+
+use super::{Files, Found, Opened};
+use config::Proof as Setting;
+use format::identity::Identity;
+use format::proof::Proof;
+use os::error::{Error, Kind, Result};
+use os::files;
+
+impl Files {
+    /// These files, of which only copies that this run may have made are read.
+    pub fn of_run(&self, identity: Identity) -> Files {
+        Files { wanted: identity, ..self.clone() }
+    }
+
+    /// The run whose copies alone are read, if it is known.
+    pub fn wanted(&self) -> Identity {
+        self.wanted
+    }
+
+    /// The run that made an open file, as its proof says.
+    pub fn identity_of(&self, file: &File, path: &Path) -> Identity {
+        self.proven_identity(|| Proof::read(file, path))
+    }
+
+    /// The run that made a copy that was found.
+    pub fn identity_found(&self, found: &Found) -> Identity {
+        match found {
+            Found::Regions(opened) => self.identity_of_copy(opened),
+            Found::Routed(path) => {
+                files::open(path).map_or(Identity::UNKNOWN, |file| self.identity_of(&file, path))
+            }
+        }
+    }
+
+    fn identity_of_copy(&self, opened: &Opened) -> Identity {
+        self.proven_identity(|| opened.proof())
+    }
+
+    /// What proves nothing says nothing about runs.
+    fn proven_identity(&self, proof: impl FnOnce() -> Result<Option<Proof>>) -> Identity {
+        if self.proof == Setting::Off {
+            return Identity::UNKNOWN;
+        }
+        let proof = proof().ok().flatten();
+        proof.map_or(Identity::UNKNOWN, |proof| proof.identity)
+    }
+
+    /// Checks that the wanted run may have made a copy.
+    pub(super) fn check_run(&self, path: &Path, made_by: impl FnOnce() -> Identity) -> Result<()> {
+        if !self.wanted.is_known() || self.wanted.may_be(made_by()) {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::OtherJob,
+            format!("{}: another run made it than the other processes' files", path.display()),
+        ))
+    }
+
+    /// An opened copy, if the wanted run may have made it.
+    pub(super) fn of_wanted_run(&self, opened: Opened) -> Result<Opened> {
+        self.check_run(&opened.path, || self.identity_of_copy(&opened))?;
+        Ok(opened)
+    }
+
+    /// The runs of the good copies of a version, the nearest first.
+    pub fn identities(&self, name: &str, version: i32) -> Vec<Identity> {
+        let mut made: Vec<Identity> = Vec::new();
+        if self.is_routed(name, version) || self.is_linked(name, version) {
+            let paths = self.scratch_path(name, version).ok();
+            for path in paths.into_iter().chain(self.persistent_path(name, version)) {
+                if let Ok(file) = files::open(&path) {
+                    made.push(self.identity_of(&file, &path));
+                }
+            }
+        } else {
+            let opened = self.copies(name, version).filter_map(|(opened, _)| opened.ok());
+            made.extend(opened.map(|opened| self.identity_of_copy(&opened)));
+        }
+        let mut good = Vec::new();
+        for one in made {
+            if !good.contains(&one) && self.of_run(one).look(name, version).is_ok() {
+                good.push(one);
+            }
+        }
+        good
+    }
+}
