@@ -30,6 +30,7 @@ pub mod node_lock;
 pub mod numa;
 pub mod persistent;
 pub mod private;
+pub mod programs;
 pub mod residency;
 pub mod shared;
 pub mod size;

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::launch;
+use super::usage::PROGRAM;
 use os::error::{Error, Kind};
 
 /// How long a finishing job waits for its child to become a backend.
@@ -52,7 +53,7 @@ impl BackendChild {
         let how = self
             .end_unless_daemon(START_TIMEOUT)
             .map_or("in an unknown way".to_owned(), |how| how.to_string());
-        let program = launch::program();
+        let program = launch::program().unwrap_or_else(|_| PROGRAM.into());
         let what = format!("{} has ended before it served anybody ({how})", program.display());
         Error::new(Kind::System, what)
     }

@@ -1,13 +1,12 @@
 //! Starts the backend.
 
-use std::ffi::CStr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::ptr;
 
 use super::usage::PROGRAM;
-use os::error::{Error, Result};
+use os::error::{Error, Kind, Result};
+use os::programs;
 use os::socket::Listener;
 
 /// The option by which standard input is the listening socket.
@@ -22,7 +21,7 @@ pub(super) fn launch(listener: Listener, file: Option<&Path>) -> Result<Child> {
             "a set-user-id program starts no other program; {PROGRAM} can be started by hand"
         )));
     }
-    let program = program();
+    let program = program()?;
     Command::new(&program)
         .arg(SOCKET_OPTION)
         // The configuration is shown in process lists. The program takes text only.
@@ -38,24 +37,36 @@ pub(super) fn launch(listener: Listener, file: Option<&Path>) -> Result<Child> {
         .spawn()
         .map_err(|error| {
             Error::system(
-                format!(
-                    "starting {} (looked for in VELOC_BIN, beside the library and in PATH)",
-                    program.display()
-                ),
+                format!("starting {} (VELOC_BIN names the directory it is in)", program.display()),
                 &error,
             )
         })
 }
 
 /// The program that would be started: in the directory `VELOC_BIN` (as upstream), beside the library or
-/// in its installation, else found in `PATH`.
-pub fn program() -> PathBuf {
+/// in its installation, else in a directory of `PATH`. Its path is absolute.
+///
+/// # Errors
+/// There is none; the message says where it was looked for.
+pub fn program() -> Result<PathBuf> {
     if let Some(directory) = os::environment::var_os("VELOC_BIN") {
-        return PathBuf::from(directory).join(PROGRAM);
+        let path = PathBuf::from(directory).join(PROGRAM);
+        return Ok(std::path::absolute(&path).unwrap_or(path));
     }
-    let library = library_directory();
-    let installed = library.and_then(|directory| installed(&directory));
-    installed.unwrap_or_else(|| PathBuf::from(PROGRAM))
+    let here: fn() -> Result<PathBuf> = program;
+    let library = programs::file_of_code(here as *const ());
+    let installed = library.as_deref().and_then(Path::parent).and_then(installed);
+    installed.or_else(|| programs::in_path(PROGRAM)).ok_or_else(|| {
+        let beside = library.as_deref().and_then(Path::parent).unwrap_or(Path::new("the library"));
+        Error::new(
+            Kind::NotFound,
+            format!(
+                "there is no {PROGRAM} in {}, its installation, or an absolute directory of PATH (VELOC_BIN names \
+                 the directory it is in)",
+                beside.display()
+            ),
+        )
+    })
 }
 
 /// The program for a library in this directory: beside it, or in the `bin` that belongs to `lib`,
@@ -63,27 +74,6 @@ pub fn program() -> PathBuf {
 fn installed(library: &Path) -> Option<PathBuf> {
     let places = ["", "../bin", "../../bin"];
     places.iter().map(|place| library.join(place).join(PROGRAM)).find(|path| path.is_file())
-}
-
-/// The directory of the file that this code was loaded from.
-fn library_directory() -> Option<PathBuf> {
-    let mut info = libc::Dl_info {
-        dli_fname: ptr::null(),
-        dli_fbase: ptr::null_mut(),
-        dli_sname: ptr::null(),
-        dli_saddr: ptr::null_mut(),
-    };
-    let here: fn() -> Option<PathBuf> = library_directory;
-    // SAFETY: any address may be asked about; `info` is a place for the answer.
-    if unsafe { libc::dladdr(here as *const libc::c_void, &mut info) } == 0
-        || info.dli_fname.is_null()
-    {
-        return None;
-    }
-    // SAFETY: the loader's name of the file, which ends with NUL and stays while the code does.
-    let file = unsafe { CStr::from_ptr(info.dli_fname) };
-    let path = PathBuf::from(file.to_str().ok()?);
-    Some(std::path::absolute(path).ok()?.parent()?.to_owned())
 }
 
 #[cfg(test)]

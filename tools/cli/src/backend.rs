@@ -42,7 +42,7 @@ pub(crate) fn described() -> clap::Command {
 
 /// Replaces this process with veloc-backend; returns only if that is impossible.
 pub(crate) fn run(backend: &Backend) -> Result<()> {
-    let program = program();
+    let program = program()?;
     let error = Command::new(&program).args(&backend.arguments).exec();
     Err(anyhow!("{}: {error} (VELOC_BIN names the directory it is in)", program.display()))
 }

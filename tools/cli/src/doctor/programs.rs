@@ -39,19 +39,18 @@ pub(super) fn look(config: Option<&Config>) -> Vec<Finding> {
             ),
         );
     }
-    findings.push(backend(&backend::program(), config.is_some_and(Config::outlives_application)));
+    let needed = config.is_some_and(Config::outlives_application);
+    findings.push(match backend::program() {
+        Ok(program) => backend(&program, needed),
+        Err(error) => judged(Finding::ok(AREA, "veloc-backend", error.to_string()), needed),
+    });
     findings
 }
 
 /// The finding on the backend, which is needed or only of use.
 fn backend(program: &Path, needed: bool) -> Finding {
     let finding = |found: String| Finding::ok(AREA, "veloc-backend", found);
-    let advice = "what only memory has is lost if an async job is killed; install it beside the \
-                  library or in ../bin, or name its directory in VELOC_BIN";
-    let judge = |found: String| match needed {
-        true => finding(found).problem(advice),
-        false => finding(found).note(advice),
-    };
+    let judge = |found: String| judged(finding(found), needed);
     let shown = program.display();
     match version_of(program) {
         Ok(version) if version == backend::version() => finding(format!("{shown}, {version}")),
@@ -59,6 +58,16 @@ fn backend(program: &Path, needed: bool) -> Finding {
             judge(format!("{shown} says {version:?}; this is of {:?}", backend::version()))
         }
         Err(error) => judge(format!("{shown}: {error}")),
+    }
+}
+
+/// What is found where no backend of use is.
+fn judged(found: Finding, needed: bool) -> Finding {
+    let advice = "what only memory has is lost if an async job is killed; install it beside the \
+                  library or in ../bin, or name its directory in VELOC_BIN";
+    match needed {
+        true => found.problem(advice),
+        false => found.note(advice),
     }
 }
 

@@ -29,6 +29,38 @@ fn the_backend_takes_over() {
     assert!(text.contains("none/veloc-backend") && text.lines().count() == 1, "{text}");
 }
 
+/// Catches a program of the current directory that is run, as `veloc` was found by PATH, or as a directory of PATH is
+/// relative.
+#[test]
+fn programs_of_the_current_directory_are_not_run() {
+    let job = Job::new();
+    let there = job.path("a/b");
+    let alone = job.path("c/d/alone");
+    for folder in ["a/b", "a/bin", "bin", "c/d/alone"] {
+        fs::create_dir_all(job.path(folder)).unwrap();
+    }
+    let mark = job.path("was-run");
+    for folder in ["a/b", "a/bin", "bin"] {
+        let text = format!("#!/bin/sh\ntouch {}\n", mark.display());
+        write_program(&job.path(folder).join("veloc-backend"), &text).unwrap();
+    }
+    fs::copy(env!("CARGO_BIN_EXE_veloc"), alone.join("veloc")).unwrap();
+    let path = format!(".:{}::../bin", alone.display());
+    for command in ["doctor", "backend none.cfg"] {
+        let mut run = Command::new("veloc");
+        run.args(command.split(' ')).current_dir(&there).env_remove("VELOC_BIN");
+        let ended = run.env("PATH", &path).output().unwrap();
+        assert!(!mark.exists(), "{command}: {}", String::from_utf8_lossy(&ended.stdout));
+        let said = [ended.stdout, ended.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            said.contains(&format!("there is no veloc-backend in {}", alone.display())),
+            "{said}"
+        );
+    }
+}
+
 /// Catches commands without a page, pages of hidden commands, and completions that a shell refuses.
 #[test]
 fn what_an_installation_has_beside_the_program() {
