@@ -1,6 +1,7 @@
 //! The border between C and Rust: arguments in, status codes and error texts out, no panic across.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -31,8 +32,12 @@ static PRINT_ERRORS: LazyLock<AtomicU8> =
 /// The program has asked for the text of an error.
 static HAS_ASKED: AtomicBool = AtomicBool::new(false);
 
+/// How many texts of errors a thread keeps: a program may name several in one statement.
+const KEPT: usize = 8;
+
 thread_local! {
-    static LAST_ERROR: RefCell<CString> = RefCell::new(CString::default());
+    /// The texts of the last errors, the newest last.
+    static LAST_ERRORS: RefCell<VecDeque<CString>> = const { RefCell::new(VecDeque::new()) };
     static ERRORS: Cell<u64> = const { Cell::new(0) };
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
@@ -50,8 +55,9 @@ pub(super) fn guarded<T>(call: &str, body: impl FnOnce() -> Result<T>) -> Result
     caught.map_err(|error| {
         let error = error.within(call);
         match prints(&error) {
-            true => log::error!("{error}"),
-            false => log::debug!("{error}"),
+            true => say(&error),
+            false if check_owner().is_ok() => log::debug!("{error}"),
+            false => {}
         }
         keep(&error.to_string());
         error
@@ -75,16 +81,30 @@ fn prints(error: &Error) -> bool {
 pub(super) fn report(call: &str, error: Error) {
     let error = error.within(call);
     if PRINT_ERRORS.load(Ordering::Relaxed) != PrintErrors::Never as u8 {
-        log::error!("{error}");
+        say(&error);
     }
     keep(&error.to_string());
+}
+
+/// Prints an error. In a forked child other threads of its parent may have held the locks of logging.
+fn say(error: &Error) {
+    match check_owner() {
+        Ok(()) => log::error!("{error}"),
+        Err(_) => os::logging::error_without_locks(error),
+    }
 }
 
 /// Keeps a text for `VELOC_Last_error`.
 pub(super) fn keep(text: &str) {
     let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
     // The thread may be ending; then nobody will ask.
-    let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = text);
+    let _ = LAST_ERRORS.try_with(|last| {
+        let mut last = last.borrow_mut();
+        if last.len() == KEPT {
+            last.pop_front();
+        }
+        last.push_back(text);
+    });
     ERRORS.set(ERRORS.get() + 1);
 }
 
@@ -92,9 +112,10 @@ pub(super) fn keep(text: &str) {
 pub(super) fn kept_meanwhile<T>(function: impl FnOnce() -> T) -> (T, Option<String>) {
     let before = ERRORS.get();
     let result = function();
-    let kept = (ERRORS.get() != before)
-        .then(|| LAST_ERROR.try_with(|last| last.borrow().to_string_lossy().into_owned()).ok());
-    (result, kept.flatten())
+    let kept = (ERRORS.get() != before).then(|| {
+        LAST_ERRORS.try_with(|last| Some(last.borrow().back()?.to_string_lossy().into_owned())).ok()
+    });
+    (result, kept.flatten().flatten())
 }
 
 /// Runs a call's body and gives its status code.
@@ -105,10 +126,11 @@ pub(super) fn status(call: &str, body: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// The text of the calling thread's last error. Valid until its next failing call.
+/// The text of the calling thread's last error. Valid until it has had [`KEPT`] more.
 pub(super) fn last_error() -> *const c_char {
     HAS_ASKED.store(true, Ordering::Relaxed);
-    LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    let last = LAST_ERRORS.try_with(|last| last.borrow().back().map(|text| text.as_ptr()));
+    last.ok().flatten().unwrap_or(c"".as_ptr())
 }
 
 /// An error in a process that was forked from the one that initialised the library.

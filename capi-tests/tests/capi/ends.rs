@@ -63,6 +63,21 @@ fn a_relative_scratch_stays_where_it_was() {
     assert_eq!(names(&job.path("below")).len(), 30);
 }
 
+/// Catches a forked child that waits for a lock of logging, which a thread of its parent held.
+#[test]
+fn a_child_is_refused_while_others_log() {
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\nprint_errors = true\n");
+    let ended = job.run("errors", "case=fork").succeed();
+    assert!(ended.stderr.contains("was forked from process"), "{}", ended.stderr);
+}
+
+/// Catches a text that is freed while the statement that names it goes on.
+#[test]
+fn texts_of_errors_stay_for_a_while() {
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+    job.run("errors", "case=texts").succeed();
+}
+
 /// Catches a Cleanup of scratch that would empty persistent.
 #[test]
 fn scratch_and_persistent_must_differ() {

@@ -1,8 +1,10 @@
 //! The log level and filter: `VELOC_LOG`, in the syntax of `env_logger`.
 
 use std::cell::RefCell;
+use std::fmt::Display;
 use std::io::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use env_logger::Builder;
 use log::{Level, LevelFilter};
@@ -58,21 +60,43 @@ pub fn start(level: LevelFilter, arrange: impl FnOnce(&mut Builder)) {
     }
 }
 
-/// The rank and host of this process, in a job of several processes.
-static PROCESS: Mutex<Option<(u32, String)>> = Mutex::new(None);
+/// The rank of this process in a job of several processes, plus 1; 0: there are no others. Without a lock, which a
+/// forked child could find held by a thread that it does not have.
+static RANK: AtomicU64 = AtomicU64::new(0);
+static HOST: OnceLock<String> = OnceLock::new();
 
-fn process() -> MutexGuard<'static, Option<(u32, String)>> {
-    PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
+/// The rank and host of this process, in a job of several processes.
+fn process() -> Option<(u64, &'static str)> {
+    let rank = RANK.load(Ordering::Acquire).checked_sub(1)?;
+    Some((rank, HOST.get()?))
 }
 
 /// This process has the rank `rank` in a job of `ranks` processes.
 pub fn set_process(rank: u32, ranks: u32) {
-    *process() = (ranks > 1).then(|| (rank, host_name()));
+    HOST.get_or_init(host_name);
+    RANK.store(if ranks > 1 { u64::from(rank) + 1 } else { 0 }, Ordering::Release);
 }
 
 /// Whether this is the process that speaks where all of its job would say the same.
 pub fn speaks_for_all() -> bool {
-    process().as_ref().is_none_or(|(rank, _)| *rank == 0)
+    process().is_none_or(|(rank, _)| rank == 0)
+}
+
+/// Prints an error as a line of [`with_name_and_rank`] without the locks of logging, which a forked child may find
+/// held by a thread that it does not have.
+pub fn error_without_locks(error: &dyn Display) {
+    if log::max_level() >= LevelFilter::Error {
+        let line = line("error", error);
+        // SAFETY: the bytes of the text. Standard error may be closed.
+        let _ = unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+    }
+}
+
+fn line(level: &str, text: &dyn Display) -> String {
+    match process() {
+        None => format!("veloc: {level}: {text}\n"),
+        Some((rank, host)) => format!("veloc (rank {rank} on {host}): {level}: {text}\n"),
+    }
 }
 
 /// Each line begins with `veloc`, in a job of several processes with the rank and the host, and says whether it
@@ -87,13 +111,7 @@ pub fn with_name_and_rank(builder: &mut Builder) {
             Level::Trace => "trace",
         };
         // One write for each line: others write to the same terminal.
-        let line = match &*process() {
-            None => format!("veloc: {level}: {}\n", record.args()),
-            Some((rank, host)) => {
-                format!("veloc (rank {rank} on {host}): {level}: {}\n", record.args())
-            }
-        };
-        into.write_all(line.as_bytes())
+        into.write_all(line(level, record.args()).as_bytes())
     });
 }
 
