@@ -657,9 +657,9 @@ bool VELOC_Next_prefetched(const char *name, int version, int region_id);
  * The library prints it on standard error as well, but not any more once the program has asked for one:
  * a program that prints errors itself asks once at its start. The key print_errors decides otherwise.
  *
- * @return a string, empty if no call of this thread has failed; valid until the thread's next
- *         failing call; never NULL. Ask in a statement of its own: beside another call in one list of
- *         arguments, C may evaluate this one first.
+ * @return a string, empty if no call of this thread has failed; valid until eight more calls of the
+ *         thread have failed; never NULL. Ask in a statement of its own: beside another call in one
+ *         list of arguments, C may evaluate this one first.
  *
  * Source: an addition of this library.
  */
