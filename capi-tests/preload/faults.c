@@ -45,25 +45,28 @@ static int concerns(const char *path)
            && path[length] == '/' && strchr(path + length + 1, '/') == NULL;
 }
 
-static int concerns_file(int file)
+/* The path of an open file; empty if it has none. */
+static const char *path_of(int file, char path[4096])
 {
-    char link[64], path[4096];
+    char link[64];
     ssize_t length;
     snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-    length = readlink(link, path, sizeof path - 1);
+    length = readlink(link, path, 4095);
     path[length < 0 ? 0 : length] = '\0';
-    return concerns(path);
+    return path;
+}
+
+static int concerns_file(int file)
+{
+    char path[4096];
+    return concerns(path_of(file, path));
 }
 
 /* Whether a file says who is at work in its directory. */
 static int says_who(int file)
 {
-    char link[64], path[4096];
-    ssize_t length;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-    length = readlink(link, path, sizeof path - 1);
-    path[length < 0 ? 0 : length] = '\0';
-    return strstr(path, "/.veloc-live-") != NULL;
+    char path[4096];
+    return strstr(path_of(file, path), "/.veloc-live-") != NULL;
 }
 
 /* Bytes that can still be written before the directory becomes read-only; -1: any number. */

@@ -15,6 +15,12 @@ fn of(mpi: &Mpi, job: &Job, processes: usize, commands: &str) -> Option<Run> {
     Some(run.arg(job.path("veloc.cfg")).args(commands))
 }
 
+/// A run that kills itself, after its commands did what they should.
+fn ends_by_kill(run: Run) {
+    let ended = run.end();
+    assert!(!ended.status.success() && !ended.stdout.contains("script.c"), "{}", ended.stdout);
+}
+
 /// Run A is killed after ranks 1 and 2 have taken version 5, run B, which goes on from 4, after rank 0 has. Catches
 /// ranks that are restored from two runs, also without a question for the newest version.
 #[test]
@@ -27,9 +33,9 @@ fn ranks_are_restored_from_one_run() {
             let killed = "wait barrier kill";
             let commands = format!("take=x:3 take=x:4 @1:take=x:5:50 @2:take=x:5:50 {killed}");
             let Some(run) = mpi.script(&job, &commands) else { return };
-            run.end();
+            ends_by_kill(run);
             let commands = format!("newest=x:4 restore=x:4 @0:take=x:5:60 {killed}");
-            mpi.script(&job, &commands).unwrap().end();
+            ends_by_kill(mpi.script(&job, &commands).unwrap());
             let words = "version_5|different_runs";
             let commands = format!("refuse=x:5:{words} newest=x:4 restore=x:4 take=x:5:70 wait");
             mpi.script(&job, &commands).unwrap().succeed();
@@ -49,7 +55,7 @@ fn the_copy_that_all_have_is_restored() {
         let Some(run) = mpi.script(&job, "take=x:4 take=x:5:50") else { return };
         run.succeed();
         job.configure(scratch);
-        mpi.script(&job, "restore=x:4 @0:take=x:5:60 barrier kill").unwrap().end();
+        ends_by_kill(mpi.script(&job, "restore=x:4 @0:take=x:5:60 barrier kill").unwrap());
         mpi.script(&job, "newest=x:4").unwrap().succeed();
         job.configure(&both);
         mpi.script(&job, "newest=x:5 restore=x:5:50 take=x:6 restore=x:5:50").unwrap().succeed();
@@ -65,7 +71,7 @@ fn a_number_that_is_taken_again_is_another_version() {
             let takes = "take=x:0 take=x:1 take=x:0:20 wait barrier";
             let commands = format!("{takes} @1:take=x:1:30 wait barrier kill");
             let Some(run) = mpi.script(&job, &commands) else { return };
-            run.end();
+            ends_by_kill(run);
             mpi.script(&job, "newest=x:0 restore=x:0:20 refuse=x:1").unwrap().succeed();
         }
     }
@@ -83,9 +89,9 @@ fn routed_files_are_restored_from_one_run() {
         let (first, restored) = (on(&[0, 1, 2], "route=x:1"), on(&[0, 1, 2], "reroute=x:1"));
         let commands = format!("{first}{}barrier kill", on(&[1, 2], "route=x:2"));
         let Some(run) = mpi.script(&job, &commands) else { return };
-        run.end();
+        ends_by_kill(run);
         let commands = format!("newest=x:1 {restored}{}barrier kill", on(&[0], "route=x:2"));
-        mpi.script(&job, &commands).unwrap().end();
+        ends_by_kill(mpi.script(&job, &commands).unwrap());
         mpi.script(&job, &format!("newest=x:1 {restored}")).unwrap().succeed();
     }
 }
@@ -100,7 +106,7 @@ fn aggregated_files_are_of_one_run() {
         run.succeed();
         fs::remove_dir_all(job.scratch()).unwrap();
         job.configure(scratch);
-        mpi.script(&job, "@0:take=x:5:60 barrier kill").unwrap().end();
+        ends_by_kill(mpi.script(&job, "@0:take=x:5:60 barrier kill").unwrap());
         job.configure(&format!("{scratch}persistent = DIR/persistent\naggregated = true\n"));
         mpi.script(&job, "newest=x:5 restore=x:5:50").unwrap().succeed();
     }
@@ -117,20 +123,38 @@ fn another_number_of_processes_destroys_nothing() {
             ));
             let Some(run) = of(mpi, &job, 3, "take=x:5 take=x:10 wait") else { return };
             run.succeed();
-            let words = "3_ranks|has_2|VELOC_Cleanup|proof_=_accept";
+            let words = "3_ranks|has_2|Cleanup|proof_=_accept";
             let refused = match mode {
                 "sync" => {
                     format!("newest=x:-1 fail=x:5:{words} fail=x:10:{words} take=x:11 take=x:12")
                 }
-                _ => format!("newest=x:-1 take=x:5 late={words} take=x:11 take=x:12"),
+                _ => format!(
+                    "newest=x:-1 take=x:5 late={words}|file_of_that_number_that_scratch_has_stays \
+                     take=x:11 take=x:12"
+                ),
             };
             let more = "take=x:13 take=x:14 take=x:15";
-            of(mpi, &job, 2, &format!("{refused} {more} finalize=0:fails")).unwrap().end();
+            // What an async job has not written, its backend is refused as well.
+            let commands = format!("{refused} {more} barrier kill");
+            ends_by_kill(of(mpi, &job, 2, &commands).unwrap());
             of(mpi, &job, 3, "newest=x:10 restore=x:10 restore=x:5").unwrap().succeed();
             // A job that has said that it means it.
-            let commands = "cleanup=x take=x:5:50 wait newest=x:5 restore=x:5:50";
+            let commands = "cleanup=x take=x:5:50 wait newest=x:15 restore=x:5:50";
             of(mpi, &job, 2, commands).unwrap().succeed();
         }
+    }
+}
+
+/// Files that do not say which run made them are restored as before, and that is said once.
+#[test]
+fn what_is_not_known_is_restored_and_said() {
+    for mpi in every_mpi() {
+        let job = Job::new("mode = sync\nscratch = DIR/scratch\nproof = off\n");
+        let Some(run) = mpi.script(&job, "take=x:1 take=x:2") else { return };
+        run.succeed();
+        job.configure("mode = sync\nscratch = DIR/scratch\n");
+        let ended = mpi.script(&job, "newest=x:2 restore=x:2 restore=x:1").unwrap().succeed();
+        assert_eq!(ended.stderr.matches("do not say which run").count(), 1, "{}", ended.stderr);
     }
 }
 

@@ -213,7 +213,7 @@ pub const KEYS: &[Key] = &[
         values: "check, accept or off",
         role: Role::Default("check"),
         meaning: "Whether each checkpoint file carries a proof in an extended attribute: a digest of its \
-                  bytes, its name, version, rank and the number of ranks. With check a file that does not \
+                  bytes, its name, version, rank, the number of ranks and the run. With check a file that does not \
                   fit its proof is not restored; with accept it is, with a warning; with off no file gets \
                   one.",
     },

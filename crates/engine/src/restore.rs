@@ -209,16 +209,9 @@ impl Shared {
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Restoring> {
-        let known = self.catalog.read(|state| {
-            state.find(name, version).map(|id| (state.identity(id), state.has_taken(name, version)))
-        });
-        match known {
-            Some((known, _)) if known.may_be(wanted) => {}
-            Some((_, true)) => {
-                return self.begin_restore_of((self.files.rank(), wanted), name, version, part_of);
-            }
-            Some((_, false)) => self.forget_found(name, version),
-            None => {}
+        let known = |state: &State| state.find(name, version).map(|id| state.identity(id));
+        if self.catalog.read(known).is_some_and(|known| !known.may_be(wanted)) {
+            return self.begin_restore_of((self.files.rank(), wanted), name, version, part_of);
         }
         let id = self.find_of_run(wanted, name, version, &part_of)?;
         let (identity, mark) = self.catalog.step(|state| {

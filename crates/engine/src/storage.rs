@@ -45,7 +45,7 @@ pub fn write(shared: &Shared) -> Result<()> {
                 false => error,
             })
             .map_err(|error| match shared.files.has_older(FileLevel::Scratch, &job.name, job.version) {
-                true => error.followed_by("the older version of that number stays in scratch"),
+                true => error.followed_by("the file of that number that scratch has stays"),
                 false => error,
             })
             .map_err(about(&job.name, job.version));
@@ -122,7 +122,7 @@ pub(super) fn persist_one(
         .map_err(|error| shared.with_limit(FileLevel::Persistent, error))
         .map_err(|error| {
             match shared.files.has_older(FileLevel::Persistent, &job.name, job.version) {
-                true => error.followed_by("the older version of that number stays in persistent"),
+                true => error.followed_by("the file of that number that persistent has stays"),
                 false => error,
             }
         })

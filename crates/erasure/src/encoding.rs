@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::{Layout, MOST_MEMBERS};
 use format::checksum::Checksum;
-use format::identity::Identity;
+use format::identity::{common, Identity};
 use format::names;
 use os::error::{Error, Kind, Result};
 
@@ -50,8 +50,8 @@ impl Encoding {
         let parities = self.parities as usize;
         let distinct = (1..members)
             .all(|at| self.members[..at].iter().all(|other| other.rank != self.members[at].rank));
-        let of_one_run =
-            (1..members).all(|at| self.members[at].identity.may_be(self.members[at - 1].identity));
+        let runs: Vec<_> = self.members.iter().map(|member| vec![member.identity]).collect();
+        let of_one_run = common(&runs).is_some();
         let possible = (2..=MOST_MEMBERS).contains(&members)
             && (1..members).contains(&parities)
             && distinct
@@ -92,5 +92,28 @@ impl Encoding {
     /// The members' ranks.
     pub fn ranks(&self) -> Vec<u32> {
         self.members.iter().map(|member| member.rank).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches parities of files that several runs have made, also where one between them does not say.
+    #[test]
+    fn members_are_of_one_run() {
+        let of = |runs: &[u64]| {
+            let members = (0..).zip(runs).map(|(rank, run)| {
+                let identity = Identity { run: *run, generation: 0 };
+                Member { rank, len: 9, digest: Checksum::of(b"file"), identity, routed: None }
+            });
+            let members = members.collect();
+            Encoding { name: "x".to_owned(), version: 1, parities: 1, members }.check()
+        };
+        of(&[3, 3, 0]).unwrap();
+        of(&[0, 0]).unwrap();
+        for runs in [&[3, 4][..], &[3, 0, 4]] {
+            assert!(of(runs).unwrap_err().to_string().contains("different runs"), "{runs:?}");
+        }
     }
 }

@@ -112,7 +112,8 @@ mod tests {
     use super::*;
     use crate::forks;
 
-    /// Catches a lock that two jobs hold, one that keeps other names out, and one that outlives its holder.
+    /// Catches a lock that two jobs hold, one that keeps other names out, and one that outlives its holder,
+    /// in a forked child.
     #[test]
     fn one_job_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
@@ -128,7 +129,21 @@ mod tests {
         assert!(error.to_string().starts_with(&owner), "{error}");
         other.take("\"x\" of rank 1").unwrap();
         other.take("\"y\" of rank 0").unwrap();
+        // SAFETY: the child waits for a signal, without anything of its parent's.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            loop {
+                // SAFETY: as above.
+                unsafe { libc::pause() };
+            }
+        }
         drop(one);
-        other.take("\"x\" of rank 0").unwrap();
+        let taken = other.take("\"x\" of rank 0");
+        // SAFETY: a child of this test, which is ended and waited for.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        taken.unwrap();
     }
 }

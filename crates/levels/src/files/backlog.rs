@@ -9,9 +9,10 @@ use std::time::SystemTime;
 
 use super::expected::Evidence;
 use super::live::check_same_ranks;
+use super::runs::proof_of;
 use super::{Files, Opened};
 use crate::level::FileLevel;
-use format::proof::{self, Proof};
+use format::proof;
 use os::error::Result;
 use os::{attributes, files, times};
 use policy::interval::{self, LeftVersion};
@@ -118,12 +119,6 @@ impl Files {
     }
 }
 
-/// The proof of the file at `path`, if it has one.
-fn proof_of(path: &Path) -> Option<Proof> {
-    let file = File::open(path).ok()?;
-    Proof::read(&file, path).ok().flatten()
-}
-
 /// Whether this open file is the one at `path`.
 fn is_same(file: &File, path: &Path) -> bool {
     let of_path = std::fs::symlink_metadata(path);
@@ -137,7 +132,7 @@ mod tests {
     use config::Config;
     use format::header::Header;
     use format::identity::Identity;
-    use format::proof::{Digest, Sort};
+    use format::proof::{Digest, Proof, Sort};
     use std::fs;
 
     fn content(byte: u8) -> Vec<u8> {

@@ -28,7 +28,7 @@ impl Files {
         there.peek().is_some() && (there.any(|path| files::is_own(&path)) || !in_scratch())
     }
 
-    /// Whether a level has a file of a version that could not be written again.
+    /// Whether a level has a file of a version, which stays if it could not be written again.
     pub fn has_older(&self, level: FileLevel, name: &str, version: i32) -> bool {
         let path = match level {
             FileLevel::Scratch => self.own_path(name, version).ok(),

@@ -2,13 +2,12 @@
 //! of another number of processes has left.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::path::Path;
 
+use super::runs::proof_of;
 use super::Files;
 use crate::level::FileLevel;
 use config::Proof as Setting;
-use format::proof::Proof;
 use os::error::{Error, Kind, Result};
 use os::live_lock::LiveLocks;
 use os::sync::Mutex;
@@ -182,8 +181,7 @@ pub(super) fn check_same_ranks(source: &Path, target: &Path) -> Result<()> {
 
 /// How many processes the job had that made a file, if it says so.
 fn ranks_of(path: &Path) -> Option<u32> {
-    let file = File::open(path).ok()?;
-    Proof::read(&file, path).ok()?.map(|proof| proof.ranks)
+    proof_of(path).map(|proof| proof.ranks)
 }
 
 #[cfg(test)]

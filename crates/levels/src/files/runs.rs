@@ -10,6 +10,12 @@ use format::proof::Proof;
 use os::error::{Error, Kind, Result};
 use os::files;
 
+/// The proof of the file at `path`, if it has one. A pipe or a directory has none, and is not waited for.
+pub(super) fn proof_of(path: &Path) -> Option<Proof> {
+    let file = files::open(path).ok()?;
+    Proof::read(&file, path).ok().flatten()
+}
+
 impl Files {
     /// These files, of which only copies that this run may have made are read.
     pub fn of_run(&self, identity: Identity) -> Files {

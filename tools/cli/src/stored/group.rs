@@ -201,7 +201,9 @@ fn group(
             None => !jobs.is_empty() && !jobs.iter().any(|job| can_be_of(*job)),
         };
     let runs = able.iter().map(|rank| {
-        let made_by = |copy: &Copy| copy.proof.as_ref().map(|proof| proof.identity);
+        let proves = question.directories.proof != Proof::Off;
+        let made_by =
+            |copy: &Copy| copy.proof.as_ref().filter(|_| proves).map(|proof| proof.identity);
         let own = good().filter(|copy| copy.rank == *rank);
         own.map(|copy| made_by(copy).unwrap_or(Identity::UNKNOWN)).collect()
     });

@@ -106,17 +106,20 @@ impl Job {
         rank: u32,
         ranks: u32,
     ) -> bool {
+        self.write_of_run(directory, version, (rank, ranks), Identity::UNKNOWN)
+    }
+
+    /// The same, of a run.
+    pub(crate) fn write_of_run(
+        &self,
+        directory: &str,
+        version: i32,
+        (rank, ranks): (u32, u32),
+        identity: Identity,
+    ) -> bool {
         let path = self.write(&format!("{directory}/wave-{rank}-{version}.dat"), &GOLDEN);
         let (name, digest) = ("wave".to_owned(), Digest::of(Sort::Xxh3, &GOLDEN));
-        let proof = Proof {
-            name,
-            version,
-            rank,
-            ranks,
-            identity: Identity::UNKNOWN,
-            len: 40,
-            digest: Some(digest),
-        };
+        let proof = Proof { name, version, rank, ranks, identity, len: 40, digest: Some(digest) };
         let kept = attributes::set(&fs::File::open(&path).unwrap(), NAME, &proof.encode(), &path);
         let kept = kept.unwrap();
         if !kept {

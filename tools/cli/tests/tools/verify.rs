@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use format::identity::Identity;
 use os::memory;
 use serde_json::json;
 
@@ -199,6 +200,29 @@ fn jobs_of_other_numbers_of_ranks_are_told() {
     assert!(verify("").success().contains("wave: all ranks can restore 1-2\n"));
     (0..3).for_each(|rank| assert!(job.write_proven("persistent", 1, rank, 4)));
     assert!(verify("--ranks 4").success().contains("wave: all ranks can restore 1-2\n"));
+}
+
+/// Two ranks have a version of two runs, and then one of them a copy of the other's. Catches a version that is said to
+/// be restorable and that no restart takes, and one that a restart takes.
+#[test]
+fn versions_of_different_runs_are_told() {
+    let job = Job::new();
+    let of = |run| Identity { run, generation: 0 };
+    for (rank, run) in [(0, 7), (1, 8)] {
+        if !job.write_of_run("scratch", 1, (rank, 2), of(run)) {
+            return;
+        }
+    }
+    let verify = || job.veloc("verify --config veloc.cfg --ranks 2");
+    assert_eq!(verify().code(), Some(1));
+    let listed = job.veloc("ls --config veloc.cfg --ranks 2");
+    assert!(listed.stdout().contains("of different runs"), "{}", listed.stdout());
+    let given = fs::read_to_string(job.path("veloc.cfg")).unwrap();
+    job.write("veloc.cfg", format!("{given}proof = off\n").as_bytes());
+    assert!(verify().success().contains("wave: all ranks can restore 1\n"));
+    job.write("veloc.cfg", given.as_bytes());
+    assert!(job.write_of_run("persistent", 1, (0, 2), of(8)));
+    assert!(verify().success().contains("wave: all ranks can restore 1\n"));
 }
 
 /// A header that is good and would take hours. Catches a tool that reads holes to their end.
