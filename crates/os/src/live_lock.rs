@@ -129,14 +129,17 @@ mod tests {
         assert!(error.to_string().starts_with(&owner), "{error}");
         other.take("\"x\" of rank 1").unwrap();
         other.take("\"y\" of rank 0").unwrap();
-        // SAFETY: the child waits for a signal, without anything of its parent's.
+        // SAFETY: the child stops itself, without anything of its parent's.
         let child = unsafe { libc::fork() };
         if child == 0 {
             loop {
                 // SAFETY: as above.
-                unsafe { libc::pause() };
+                unsafe { libc::raise(libc::SIGSTOP) };
             }
         }
+        // It closes what it must not hold before it returns from `fork`, and stops after that.
+        // SAFETY: a child of this test.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), libc::WUNTRACED) };
         drop(one);
         let taken = other.take("\"x\" of rank 0");
         // SAFETY: a child of this test, which is ended and waited for.
