@@ -86,6 +86,7 @@ pub(crate) fn frames(input: &[u8]) {
 /// The region with what has changed: what is accepted reads as its runs above what the base has. Its sum is made right,
 /// or nothing else would be looked at.
 pub(crate) fn delta(input: &[u8]) {
+    let (size, input) = length(input);
     let number = |at: usize| {
         let bytes = input.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
         bytes.map_or(u64::MAX, u64::from_le_bytes)
@@ -101,9 +102,12 @@ pub(crate) fn delta(input: &[u8]) {
         }
     }
     let copy = |into: &mut [u8], at: u64| {
-        into.copy_from_slice(&bytes[at as usize..at as usize + into.len()]);
+        let from = usize::try_from(at).ok().and_then(|at| bytes.get(at..)?.get(..into.len()));
+        into.copy_from_slice(from.ok_or_else(|| Error::invalid("the file is shorter"))?);
         Ok(())
     };
+    // As of a file with a hole.
+    let _ = Table::read(size, copy);
     let Ok((table, data)) = Table::read(bytes.len() as u64, copy) else { return };
     assert_eq!(data + table.data(), bytes.len() as u64);
     let Some(base) = table.needed() else { return };

@@ -15,6 +15,8 @@ use format::delta::{Base, Sparse, Table};
 use format::frames::{Codec, Compressor};
 use format::header::Header;
 use format::pmem::{encode_arrays, encode_mark, Array, Root, SLOTS_AT};
+use rustix::param::page_size;
+use rustix::process::{setrlimit, Resource, Rlimit};
 use schedule::configured::ConfiguredSchedule;
 use schedule::resume::Survivors;
 use schedule::schedule::Stored;
@@ -24,6 +26,9 @@ mod targets;
 
 /// How many changed inputs each target gets.
 const INPUTS: usize = 40_000;
+
+/// Bytes of memory that the readers may have beside what the process has at the start: inputs have some KiB.
+const MEMORY: u64 = 256 << 20;
 
 /// Numbers at which readers go wrong.
 const EDGES: [u64; 10] =
@@ -85,6 +90,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             .into_iter()
             .map(|regions| Table { number: 7, chain: 2, base, regions })
             .map(|table| [table.encode(), vec![5; table.data() as usize]].concat())
+            .map(|bytes| with_length(bytes.len() as u64, bytes))
             .collect()
         }
         "pmem" => [0, 1, 3]
@@ -192,10 +198,19 @@ fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     }
 }
 
-/// Catches a reader that panics, overflows, or accepts what does not add up. A failure prints the
-/// input, which `cargo fuzz run <target> <file>` takes too.
+/// Lets the process ask for no more than `more` bytes beside what it has.
+fn limit_memory(more: u64) {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = status.split(' ').next().unwrap().parse().unwrap();
+    let limit = Rlimit { current: Some(pages * page_size() as u64 + more), maximum: None };
+    setrlimit(Resource::As, limit).unwrap();
+}
+
+/// Catches a reader that panics, overflows, asks for memory because its input says so, or accepts what does not add up. A
+/// failure prints the input, which `cargo fuzz run <target> <file>` takes too.
 #[test]
 fn readers_answer_any_bytes() {
+    limit_memory(MEMORY);
     for (name, run) in targets::TARGETS {
         let mut random = Random(name.len() as u64);
         let mut inputs = seeds(name);

@@ -17,7 +17,9 @@
 //! | 8 | the XXH3 of all before |
 //! | | the bytes of the runs |
 
+use std::collections::HashSet;
 use std::fs::File;
+use std::hash::Hasher as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -81,14 +83,41 @@ fn corrupt(text: impl Into<String>) -> Error {
     Error::new(Kind::Corrupt, text.into())
 }
 
-/// Reads numbers from bytes that are long enough.
-struct Numbers<'a>(std::slice::ChunksExact<'a, u8>);
+/// The numbers of a table one after the other, read in blocks and summed: what is no table does not cost the memory that
+/// it claims.
+struct Numbers<R> {
+    read: R,
+    block: Vec<u8>,
+    taken: usize,
+    at: u64,
+    end: u64,
+    sum: XxHash3_64,
+}
 
-impl Numbers<'_> {
-    fn next(&mut self) -> u64 {
-        let bytes = self.0.next().and_then(|bytes| bytes.try_into().ok());
-        bytes.map_or(0, u64::from_le_bytes)
+impl<R: FnMut(&mut [u8], u64) -> Result<()>> Numbers<R> {
+    fn next(&mut self) -> Result<u64> {
+        if self.taken == self.block.len() {
+            self.block.resize((self.end - self.at).min(BLOCK) as usize, 0);
+            (self.read)(&mut self.block, self.at)?;
+            self.sum.write(&self.block);
+            (self.at, self.taken) = (self.at + self.block.len() as u64, 0);
+        }
+        let bytes = self.block.get(self.taken..).and_then(<[u8]>::first_chunk);
+        self.taken += 8;
+        bytes.map(|bytes| u64::from_le_bytes(*bytes)).ok_or_else(contradicts)
     }
+
+    fn several<const N: usize>(&mut self) -> Result<[u64; N]> {
+        let mut numbers = [0; N];
+        for number in &mut numbers {
+            *number = self.next()?;
+        }
+        Ok(numbers)
+    }
+}
+
+fn contradicts() -> Error {
+    corrupt("its table of changes contradicts itself")
 }
 
 impl Table {
@@ -131,20 +160,16 @@ impl Table {
     ///
     /// # Errors
     /// [`Kind::Corrupt`]: it is none, or damaged; else those of `read`.
-    pub fn read(
-        size: u64,
-        mut read: impl FnMut(&mut [u8], u64) -> Result<()>,
-    ) -> Result<(Table, u64)> {
+    pub fn read(size: u64, read: impl FnMut(&mut [u8], u64) -> Result<()>) -> Result<(Table, u64)> {
         if size < HEAD + SUM {
             return Err(corrupt(format!("its table of changes has {size} bytes")));
         }
-        let mut bytes = vec![0; HEAD as usize];
-        read(&mut bytes, 0)?;
-        if !bytes.starts_with(&MAGIC) {
+        let (block, sum) = (Vec::new(), XxHash3_64::new());
+        let mut numbers = Numbers { read, block, taken: 0, at: 0, end: HEAD, sum };
+        if numbers.next()?.to_le_bytes() != MAGIC {
             return Err(corrupt("its table of changes does not begin like one"));
         }
-        let mut head = Numbers(bytes[8..].chunks_exact(8));
-        let [number, chain, base, version, regions, runs] = std::array::from_fn(|_| head.next());
+        let [number, chain, base, version, regions, runs] = numbers.several()?;
         // Divided, not multiplied: hostile counts would overflow.
         let room = size - HEAD - SUM;
         let is_possible = regions <= room / OF_REGION
@@ -156,42 +181,40 @@ impl Table {
             )));
         }
         let len = HEAD + regions * OF_REGION + runs * OF_RUN + SUM;
-        let from = bytes.len();
-        bytes.resize(len as usize, 0);
-        read(&mut bytes[from..], HEAD)?;
-        let (said, sum) = bytes.split_at((len - SUM) as usize);
-        if XxHash3_64::oneshot(said).to_le_bytes() != sum {
+        numbers.end = len - SUM;
+        let (mut left, mut ids, mut counts) = (runs, HashSet::new(), Vec::new());
+        let mut table = Table { number, chain, base: None, regions: Vec::new() };
+        for _ in 0..regions {
+            let [id, size, of_it] = numbers.several()?;
+            left = left.checked_sub(of_it).ok_or_else(contradicts)?;
+            let id = i32::try_from(id as i64).map_err(|_| contradicts())?;
+            if size == 0 || !ids.insert(id) {
+                return Err(contradicts());
+            }
+            counts.push(of_it);
+            table.regions.push(Sparse { id, size, runs: Vec::new() });
+        }
+        let mut data = len;
+        for (region, count) in table.regions.iter_mut().zip(counts) {
+            let mut end = 0;
+            for _ in 0..count {
+                let [start, len] = numbers.several()?;
+                let till = start.checked_add(len).filter(|till| *till <= region.size);
+                let till = till.filter(|_| len > 0 && start >= end).ok_or_else(contradicts)?;
+                region.runs.push(start..till);
+                (end, data) = (till, data.checked_add(len).ok_or_else(contradicts)?);
+            }
+        }
+        let mut sum = [0; SUM as usize];
+        (numbers.read)(&mut sum, len - SUM)?;
+        if numbers.sum.finish().to_le_bytes() != sum {
             return Err(corrupt("its table of changes is not what it was"));
         }
-        let mut rest = Numbers(said[HEAD as usize..].chunks_exact(8));
-        let wrong = || corrupt("its table of changes contradicts itself");
-        let of_regions: Vec<[u64; 3]> =
-            (0..regions).map(|_| std::array::from_fn(|_| rest.next())).collect();
-        let mut data = len;
-        let mut table = Table { number, chain, base: None, regions: Vec::new() };
-        let mut left = runs;
-        let of_all = size;
-        for [id, size, of_it] in of_regions {
-            left = left.checked_sub(of_it).ok_or_else(wrong)?;
-            let id = i32::try_from(id as i64).map_err(|_| wrong())?;
-            if size == 0 {
-                return Err(wrong());
-            }
-            let (mut own, mut end) = (Vec::new(), 0);
-            for _ in 0..of_it {
-                let (start, len) = (rest.next(), rest.next());
-                let till = start.checked_add(len).filter(|till| *till <= size);
-                let till = till.filter(|_| len > 0 && start >= end).ok_or_else(wrong)?;
-                own.push(start..till);
-                (end, data) = (till, data.checked_add(len).ok_or_else(wrong)?);
-            }
-            table.regions.push(Sparse { id, size, runs: own });
-        }
-        if left != 0 || data != of_all || chain == 0 && !table.regions.is_empty() {
-            return Err(wrong());
+        if left != 0 || data != size || chain == 0 && !table.regions.is_empty() {
+            return Err(contradicts());
         }
         if chain > 0 {
-            let version = i32::try_from(version as i64).map_err(|_| wrong())?;
+            let version = i32::try_from(version as i64).map_err(|_| contradicts())?;
             table.base = Some(Base { version, number: base });
         }
         Ok((table, len))

@@ -234,3 +234,32 @@ fn another_region_of_that_number_is_the_applications() {
         assert_eq!(image.table, None);
     }
 }
+
+/// Catches memory that is asked for by what a file claims: of holes, which cost nothing to make, and of regions that are
+/// all the same, which compression makes small.
+#[test]
+fn a_table_costs_no_more_than_it_says() {
+    let entry = |id: i64| [id as u64, 1, 0].map(u64::to_le_bytes).concat();
+    for (repeated, at_most) in [(vec![0; 24], 2 * BLOCK), (entry(7), 2 * BLOCK)] {
+        let regions = 1 << 30;
+        let mut head = MAGIC.to_vec();
+        for number in [7, 1, 6, 0, regions, 0] {
+            head.extend_from_slice(&u64::to_le_bytes(number));
+        }
+        let size = HEAD + regions * OF_REGION + SUM;
+        let mut asked = 0;
+        let read = |bytes: &mut [u8], at: u64| {
+            asked += bytes.len() as u64;
+            for (byte, at) in bytes.iter_mut().zip(at..) {
+                *byte = match head.get(at as usize) {
+                    Some(byte) => *byte,
+                    None => repeated[(at - HEAD) as usize % repeated.len()],
+                };
+            }
+            Ok(())
+        };
+        let error = Table::read(size, read).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt);
+        assert!(asked <= at_most, "{asked} bytes");
+    }
+}
