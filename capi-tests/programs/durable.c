@@ -6,16 +6,19 @@
  *           VELOC_Checkpoint_wait has returned with v as the newest
  *   read    restores every version that there is, newest first, and checks it; prints
  *           "newest v" and "restored v"
+ *   bytes=N is the most that a version has [400000]; keep=N: older ones are read, so that their memory is free
+ *
  *   go-on   restores the newest and checks it, prints "restored v" (0: there was none), and
  *           writes from the next version on, after the line "goes on"
  */
 #include "check.h"
 
-enum { MOST_BYTES = 400000 };
+static size_t most_bytes = 400000;
+static int keep;
 
 static size_t bytes_of(int version)
 {
-    return 1 + (size_t)(content_word(77, version, 1) % MOST_BYTES);
+    return 1 + (size_t)(content_word(77, version, 1) % most_bytes);
 }
 
 static void write_for_ever(unsigned char *memory, int first)
@@ -23,6 +26,10 @@ static void write_for_ever(unsigned char *memory, int first)
     int version;
     for (version = first;; version++) {
         size_t bytes = bytes_of(version);
+        if (keep > 0 && version > keep) {
+            OK(VELOC_Mem_protect(1, memory, most_bytes, 1));
+            (void)VELOC_Restart("durable", version - keep);
+        }
         fill(memory, bytes, 1, version);
         OK(VELOC_Mem_protect(1, memory, bytes, 1));
         OK(VELOC_Checkpoint("durable", version));
@@ -39,8 +46,8 @@ static void write_for_ever(unsigned char *memory, int first)
 static void restore(unsigned char *memory, int version)
 {
     size_t bytes = bytes_of(version);
-    memset(memory, 0, MOST_BYTES);
-    OK(VELOC_Mem_protect(1, memory, MOST_BYTES, 1));
+    memset(memory, 0, most_bytes);
+    OK(VELOC_Mem_protect(1, memory, most_bytes, 1));
     EQUAL(VELOC_Recover_ckpt_size("durable", version, 1), bytes);
     OK(VELOC_Restart("durable", version));
     CONTENT(memory, bytes, 1, version);
@@ -72,8 +79,11 @@ static void read_all(unsigned char *memory)
 
 int main(int argc, char **argv)
 {
-    unsigned char *memory = get_memory(MOST_BYTES);
+    unsigned char *memory;
     CHECK(argc > 2);
+    most_bytes = (size_t)number(argc, argv, "bytes", 400000);
+    keep = (int)number(argc, argv, "keep", 0);
+    memory = get_memory(most_bytes);
     OK(VELOC_Init_single((unsigned)number(argc, argv, "rank", 0), argv[1]));
     if (strcmp(argv[2], "write") == 0)
         write_for_ever(memory, (int)number(argc, argv, "first", 1));

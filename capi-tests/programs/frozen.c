@@ -17,7 +17,8 @@
  *   lose=1     kills the process that copies instead: the version fails by its name, and the next one is whole
  *
  * All of that with memory that a forked process has as a copy. Before, versions of memory that it has not:
- * shared, and with the advice MADV_DONTFORK or MADV_WIPEONFORK, for all of it or the last page.
+ * shared, of a file that is written to after the call, and with the advice MADV_DONTFORK or MADV_WIPEONFORK, for
+ * all of it or the last page.
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -48,6 +49,28 @@ static unsigned char *map(size_t bytes)
     return map_as(MAP_PRIVATE, bytes);
 }
 
+/* Memory of a file, of which no page was written: a process that copies later finds what the file has then. */
+static void of_a_file(size_t bytes)
+{
+    FILE *file = tmpfile();
+    unsigned char *content = map(bytes), *memory;
+    CHECK(file != NULL);
+    fill(content, bytes, 1, 7);
+    EQUAL(fwrite(content, 1, bytes, file), bytes);
+    OK(fflush(file));
+    memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(file), 0);
+    CHECK(memory != MAP_FAILED);
+    OK(VELOC_Mem_protect(1, memory, bytes, 1));
+    OK(VELOC_Checkpoint("file", 7));
+    memset(content, 0, bytes);
+    EQUAL(pwrite(fileno(file), content, bytes, 0), (ssize_t)bytes);
+    OK(VELOC_Restart("file", 7));
+    CONTENT(memory, bytes, 1, 7);
+    OK(munmap(content, bytes));
+    OK(munmap(memory, bytes));
+    fclose(file);
+}
+
 static void not_as_a_copy(size_t bytes)
 {
     static const int advice[] = {MADV_NORMAL, MADV_DONTFORK, MADV_WIPEONFORK, MADV_DONTFORK, MADV_WIPEONFORK};
@@ -68,6 +91,7 @@ static void not_as_a_copy(size_t bytes)
         CONTENT(memory, bytes, 1, version);
         OK(munmap(memory, bytes));
     }
+    of_a_file(bytes);
     OK(VELOC_Mem_unprotect(1));
     OK(VELOC_Checkpoint_wait());
 }

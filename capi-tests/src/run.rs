@@ -209,6 +209,22 @@ impl Running {
         assert_eq!(unsafe { libc::kill(self.child.id() as libc::pid_t, signal) }, 0);
     }
 
+    /// Sends the processes of its group a signal: it was started as the first of a group of its own.
+    pub fn signal_group(&self, signal: i32) {
+        // SAFETY: as above; the group has the number of its first process.
+        assert_eq!(unsafe { libc::kill(-(self.child.id() as libc::pid_t), signal) }, 0);
+    }
+
+    /// Whether the process has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// The numbers behind `name` on lines of their own, until now.
+    pub fn figures(&self, name: &str) -> Vec<u64> {
+        figures(&self.stdout.text(), name)
+    }
+
     /// The standard input of the process, which [`Run::with`] must have made a pipe.
     pub fn input(&mut self) -> &mut ChildStdin {
         self.child.stdin.as_mut().unwrap()
@@ -299,9 +315,13 @@ impl Ended {
 
     /// The numbers behind `name` on lines of their own.
     pub fn figures(&self, name: &str) -> Vec<u64> {
-        let behind = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
-        self.stdout.lines().filter_map(behind).collect()
+        figures(&self.stdout, name)
     }
+}
+
+fn figures(text: &str, name: &str) -> Vec<u64> {
+    let behind = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+    text.lines().filter_map(behind).collect()
 }
 
 /// The end of a text, which may be long.

@@ -1,12 +1,11 @@
 //! Jobs that are killed at any moment, and the jobs after them.
 
-use std::os::unix::process::ExitStatusExt as _;
 use std::thread;
 use std::time::Duration;
 
 use capi_tests::backends::{kill_backends, wait_for_backends};
 use capi_tests::checkpoint_file::parse;
-use capi_tests::depth::{is_all, times};
+use capi_tests::depth::is_all;
 use capi_tests::ground::Ground;
 use capi_tests::job::{files, names, Job};
 use capi_tests::random::Random;
@@ -73,77 +72,6 @@ fn killed(
         first = restored.first().copied().unwrap_or(0) + 1;
     }
     println!("{what}: killed {kills} times, {} versions", first - 1);
-}
-
-/// Job after job goes on where the one before was killed, together with its backend, in any order
-/// and at any moment, also while it starts or restores. It restores a version that was complete, as
-/// a whole, and no older than any version that was waited for.
-fn storm(what: &str, configuration: &str, kills: u64) {
-    let job = Job::new(configuration);
-    let mut random = Random::seeded(what);
-    // The newest version that may not be lost, and the newest that there can be.
-    let (mut kept, mut taken) = (0, 0);
-    let mut restores = 0;
-    for round in 0..kills {
-        let mut running = job.run("durable", "go-on").start();
-        // However slow the machine, every other job gets that far.
-        if round % 2 == 0 {
-            running.wait_for_line("goes on");
-        }
-        thread::sleep(Duration::from_micros(random.below(60_000)));
-        let pause = Duration::from_micros(random.below(3_000));
-        if random.below(2) == 0 {
-            kill_backends(&job);
-            thread::sleep(pause);
-            running.signal(libc::SIGKILL);
-        } else {
-            running.signal(libc::SIGKILL);
-            thread::sleep(pause);
-            kill_backends(&job);
-        }
-        let ended = running.end();
-        assert_eq!(ended.status.signal(), Some(libc::SIGKILL), "{}{}", ended.stdout, ended.stderr);
-        if let Some(&restored) = ended.figures("restored").first() {
-            let possible = kept..=taken + 1;
-            assert!(possible.contains(&restored), "{what}: {restored}, not {possible:?} ({round})");
-            (restores, taken) = (restores + 1, restored);
-        }
-        taken = ended.figures("taken").last().copied().unwrap_or(taken);
-        kept = ended.figures("durable").last().copied().unwrap_or(kept);
-    }
-    // The last backend may still have something to write.
-    let last = job.run("durable", "read").succeed();
-    let newest = last.figures("restored").first().copied().unwrap_or(0);
-    assert!((kept..=taken + 1).contains(&newest), "{what}: {newest}, not {kept} to {taken}");
-    wait_for_backends(&job);
-    // Killed processes, and what they had just forked, may have had files open until now.
-    let after = job.run("durable", "read").succeed();
-    assert_eq!(after.figures("restored").first().copied().unwrap_or(0), newest);
-    wait_for_backends(&job);
-    for directory in [job.scratch(), job.persistent()] {
-        for (name, bytes) in files(&directory) {
-            assert!(!name.starts_with('.'), "{name} is left in {}", directory.display());
-            let _ = parse(&bytes).unwrap_or_else(|why| panic!("{name} is half a file: {why}"));
-        }
-    }
-    println!("{what}: killed {kills} times, {restores} restores, {newest} versions");
-}
-
-#[test]
-fn a_storm() {
-    let both = "scratch = DIR/scratch\npersistent = DIR/persistent\nmax_versions = 3\n";
-    let kinds = [
-        "mode = async\nhost_cache_size = 2M\n",
-        "mode = async\nchksum = true\nmeta = DIR/meta\n",
-        "mode = async\nhost_capture = fork\nhost_cache_size = 8M\n",
-        "mode = async\nhost_capture = protect\nhost_cache_size = 8M\n",
-        "mode = async\nincremental = true\nincremental_chain = 3\nhost_cache_size = 8M\n",
-        "mode = sync\n",
-    ];
-    let each = times("VELOC_KILLS", 40, 200).div_ceil(kinds.len() as u64);
-    for kind in kinds {
-        storm(&format!("kill::a_storm {kind:?}"), &format!("{kind}{both}"), each);
-    }
 }
 
 /// The backend keeps all checkpoints: none need have been waited for.

@@ -47,6 +47,7 @@ mod refuse;
 mod routed;
 mod runs;
 mod signals;
+mod storm;
 mod sweep;
 mod sweep_limits;
 mod trace;

@@ -140,9 +140,8 @@ impl Client {
                 Ok(()) if mappings.have_anonymous(address, len) => return Ok(wanted),
                 // The application says that nobody else writes to it.
                 Ok(()) if by_itself && !mappings.have_private(address, len) => return Ok(wanted),
-                Ok(()) => Some(Why::Memory(
-                    "is copied by a forked process: it is memory of a file, or static".to_owned(),
-                )),
+                // No forked process can have it, either.
+                Ok(()) => None,
                 Err(error) => Some(Why::System(format!(
                     "a forked process copies, as nothing can be protected: {error}"
                 ))),
@@ -153,6 +152,11 @@ impl Client {
         if !mappings.have_private(address, len) {
             return copied(
                 "it is shared memory, which others may change, or /proc/self/maps cannot be read",
+            );
+        }
+        if !mappings.have_anonymous(address, len) {
+            return copied(
+                "it is memory of a file, or static: pages that were not written show the file, which may change",
             );
         }
         if !memory.children_get(mappings, self.engine.failed_carriers()) {

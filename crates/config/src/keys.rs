@@ -366,8 +366,9 @@ pub const KEYS: &[Key] = &[
                   against writes until a worker has copied it (protect: the call takes milliseconds for \
                   each GiB, and what the application is about to write is copied first); or a \
                   copy-on-write child of the process copies it (fork: the call takes 20 to 30 ms for each \
-                  GiB, and each page that the application writes meanwhile 3 to 4 us). auto chooses for \
-                  each checkpoint. See the guide, Checkpoints that barely stop the application.",
+                  GiB, and each page that the application writes meanwhile 3 to 4 us). If the process is killed, versions \
+                  that protect has not copied yet are lost. auto chooses for each checkpoint, and never promises less than \
+                  copy. See the guide, Checkpoints that barely stop the application.",
     },
     Key {
         name: "touch_method",

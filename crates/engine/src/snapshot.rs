@@ -46,6 +46,7 @@ impl Shared {
             free: memory::physical().map_or(0, |found| found.available),
             resident: memory::resident(),
             can_protect: !others_write && !kernels_write && self.can_freeze().is_ok(),
+            outlives: self.config.outlives_application(),
             // The call would copy all memory that the application has registered.
             can_fork: device.is_none(),
             forked: self.snapshots.lock().forked,

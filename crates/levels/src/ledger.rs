@@ -153,13 +153,14 @@ impl Ledger {
     }
 
     /// The ledger that another writer has left in `memory`, to be continued, and its records, the
-    /// oldest checkpoint first. Records that cannot be read are warned of and struck out.
+    /// oldest checkpoint first. Records that cannot be read, or whose bytes are nowhere, are warned of and struck out.
     ///
     /// # Errors
     /// As [`read`].
     pub fn resume(memory: &SharedMemory) -> Result<(Ledger, Vec<Left>)> {
         let words = Words::map(memory)?;
         let (left, used) = scan(&words)?;
+        let left = with_bytes(left);
         let mut taken = vec![false; used as usize];
         for (.., slot) in &left {
             let mut next = Some(slot.0);
@@ -307,13 +308,30 @@ impl Ledger {
 /// A checkpoint that a writer has left: its record, its standing, and the record's place.
 pub type Left = (Record<'static>, Standing, Slot);
 
-/// Reads the records that a writer has left, the oldest checkpoint first. Those that cannot be read
-/// are warned of and left out.
+/// Reads the records that a writer has left, the oldest checkpoint first. Those that cannot be read, or whose bytes are
+/// nowhere, are warned of and left out.
 ///
 /// # Errors
 /// The memory is no ledger, or one of another version of this library.
 pub fn read(memory: &SharedMemory) -> Result<Vec<Left>> {
-    scan(&Words::map(memory)?).map(|(left, _)| left)
+    scan(&Words::map(memory)?).map(|(left, _)| with_bytes(left))
+}
+
+/// Those that exist: the process that copied the bytes of another one was killed before they were complete.
+fn with_bytes(mut left: Vec<Left>) -> Vec<Left> {
+    left.retain(|(record, standing, _)| {
+        let exists = standing.in_host || standing.in_scratch || standing.in_persistent;
+        if !exists {
+            log::error!(
+                "checkpoint \"{}\" version {} is lost: the process that copied it, {}, was killed",
+                record.name,
+                record.version,
+                standing.carrier
+            );
+        }
+        exists
+    });
+    left
 }
 
 /// The processes that were copying bytes of checkpoints when a writer ended, and have not said in the ledger
@@ -322,7 +340,7 @@ pub fn read(memory: &SharedMemory) -> Result<Vec<Left>> {
 /// # Errors
 /// As [`read`].
 pub fn carriers(memory: &SharedMemory) -> Result<Vec<u32>> {
-    let left = read(memory)?;
+    let (left, _) = scan(&Words::map(memory)?)?;
     let carrier = |(_, standing, _): &Left| (!standing.in_host).then_some(standing.carrier);
     Ok(left.iter().filter_map(carrier).filter(|&process| process != 0).collect())
 }

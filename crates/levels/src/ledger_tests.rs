@@ -77,11 +77,27 @@ fn a_carrier_says_that_the_bytes_are_there() {
     ledger.set(unwanted, carried, None);
     ledger.void(unwanted);
     mark(&ledger, unwanted);
-    let other = ledger.put(&record(4, 1, 1), Standing { in_host: false, ..HELD });
+    let other = ledger.put(&record(4, 1, 1), HELD);
     assert_ne!(other, Some(unwanted));
     assert_eq!(read(&memory).unwrap().len(), 3);
     ledger.remove(unwanted);
     assert_eq!(ledger.put(&record(5, 1, 1), HELD), Some(unwanted));
+}
+
+/// Catches a checkpoint that the next job believes to be there although the process that copied it was killed, and room
+/// in the ledger that it keeps.
+#[test]
+fn a_record_without_bytes_is_none() {
+    let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
+    let mut ledger = Ledger::new(&memory).unwrap();
+    ledger.put(&record(1, 1, 1), HELD).unwrap();
+    let lost = ledger.prepare(&record(2, 1, 1)).unwrap();
+    ledger.set(lost, Standing { in_host: false, carrier: 77, ..HELD }, None);
+    assert_eq!(read(&memory).unwrap().len(), 1);
+    let (mut next, left) = Ledger::resume(&memory).unwrap();
+    assert_eq!(left.len(), 1);
+    assert_eq!(next.put(&record(3, 1, 1), HELD), Some(lost));
+    assert_eq!(carriers(&memory).unwrap(), []);
 }
 
 #[test]

@@ -137,14 +137,13 @@ impl Mappings {
         self.all_are(address..address.saturating_add(len), |access| access.writable).unwrap_or(true)
     }
 
-    /// Whether all of `len` bytes at `address` are in private mappings: a forked child has them as they were at
-    /// its start, if it has them at all (see [`children_get`](Self::children_get)). Unknown counts as no.
+    /// Whether all of `len` bytes at `address` are in private mappings. Unknown counts as no.
     pub fn have_private(&self, address: u64, len: u64) -> bool {
         self.all_are(address..address.saturating_add(len), |access| !access.shared).unwrap_or(false)
     }
 
-    /// Whether all of `len` bytes at `address` are memory of this process alone and of no file. Unknown counts as
-    /// no.
+    /// Whether all of `len` bytes at `address` are memory of this process alone and of no file: a forked child has them
+    /// as they were at its start, if it has them at all (see [`children_get`](Self::children_get)). Unknown counts as no.
     pub fn have_anonymous(&self, address: u64, len: u64) -> bool {
         let so = |access: Access| !access.shared && !access.file;
         self.all_are(address..address.saturating_add(len), so).unwrap_or(false)

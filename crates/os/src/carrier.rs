@@ -130,6 +130,10 @@ impl Carrier {
         if let Some(error) = failure {
             return Err(Error::system("clone3, which makes a process that copies", &error));
         }
+        // Before the call returns: what is sent to the application's group of processes right after it does not end the
+        // carrier. It does the same, and may have ended.
+        // SAFETY: a child of this process, of which nobody has heard yet.
+        unsafe { libc::setpgid(process as libc::pid_t, 0) };
         // SAFETY: the call has succeeded, so this is a new descriptor that nobody else has.
         let end = unsafe { OwnedFd::from_raw_fd(end) };
         Ok(Carrier { process: process as u32, end: end.into(), done })
@@ -228,7 +232,7 @@ unsafe fn carry(pieces: &[Piece], mark: Option<Mark<'_>>, done: &AtomicU64) -> !
     // caller's promise.
     unsafe {
         // What is meant for the application's group of processes (Ctrl-C, a scheduler's signal) does not end it.
-        libc::setsid();
+        libc::setpgid(0, 0);
         // No file, socket or pipe of the application's is kept open by it.
         libc::syscall(libc::SYS_close_range, 0_u32, u32::MAX, 0_u32);
         // It leaves no image of the application's memory if it fails.
@@ -320,6 +324,24 @@ mod tests {
         let copied = unsafe { std::slice::from_raw_parts(to, len) };
         assert!(copied.iter().all(|&byte| byte == 1));
         assert!(!std::path::Path::new(&format!("/proc/{process}")).exists());
+    }
+
+    /// A launcher kills the group right after the call. Catches a carrier that goes to its own group only once it runs.
+    #[test]
+    fn it_is_in_no_group_of_the_applications() {
+        let source = vec![1_u8; 64 << 20];
+        let (_memory, mapping) = target(source.len());
+        // SAFETY: within the mapping.
+        let to = unsafe { mapping.base().as_ptr().add(8) };
+        let pieces = [Piece { from: source.as_ptr(), to, len: source.len() }];
+        for _ in 0..20 {
+            // SAFETY: both live until the carrier has ended; the target is a shared mapping.
+            let carrier = unsafe { Carrier::start(&pieces, None) }.unwrap();
+            let process = carrier.process() as libc::pid_t;
+            // SAFETY: asks for a number.
+            assert_eq!(unsafe { libc::getpgid(process) }, process);
+            carrier.wait().unwrap();
+        }
     }
 
     /// Catches a copy that counts as lost because the application has waited for children of every kind.

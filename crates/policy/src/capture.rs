@@ -18,6 +18,8 @@ pub struct Facts {
     /// Whether memory can be protected against all writes: the system allows it, and neither a device nor a network
     /// card writes to it.
     pub can_protect: bool,
+    /// Whether what is in the host buffer outlives this process: what is not copied yet does not.
+    pub outlives: bool,
     /// Whether a forked process can copy.
     pub can_fork: bool,
     /// What the last capture by a forked process has cost the application: the call, and the page faults until the
@@ -51,11 +53,19 @@ pub fn choose(facts: &Facts) -> (Way, &'static str) {
     if facts.bytes < LEAST {
         return (Way::Copy, "the copy is short");
     }
-    if facts.can_protect {
+    if facts.can_protect && !facts.outlives {
         return (Way::Protect, "writes can be stopped");
     }
     if !facts.can_fork {
-        return (Way::Copy, "neither can writes be stopped, nor can a forked process copy");
+        return (
+            Way::Copy,
+            match facts.outlives {
+                true => {
+                    "a copy in the call outlives this process, and a forked process cannot make it"
+                }
+                false => "neither can writes be stopped, nor can a forked process copy",
+            },
+        );
     }
     // In the worst case every page exists twice, and others use memory as well.
     if facts.free < facts.bytes.saturating_add(facts.bytes / 2) {
@@ -82,6 +92,7 @@ mod tests {
         free: 4 * GIB,
         resident: GIB,
         can_protect: false,
+        outlives: false,
         can_fork: true,
         forked: None,
     };
@@ -100,6 +111,14 @@ mod tests {
         assert_eq!(way(protects), Way::Protect);
         // It takes no memory.
         assert_eq!(way(Facts { free: 0, can_fork: false, ..protects }), Way::Protect);
+    }
+
+    /// Catches a version that a kill takes though the call has returned, in a job whose memory a kill leaves.
+    #[test]
+    fn what_outlives_the_process_is_not_risked() {
+        let protects = Facts { can_protect: true, outlives: true, ..FACTS };
+        assert_eq!(way(protects), Way::Fork);
+        assert_eq!(way(Facts { can_fork: false, ..protects }), Way::Copy);
     }
 
     /// Catches a way that costs more than the copy.
