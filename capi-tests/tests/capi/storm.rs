@@ -129,7 +129,7 @@ fn handed_over_in_every_way() {
             ));
             let group = |running: &Running, _: &mut Random| running.signal_group(libc::SIGKILL);
             let arguments = &format!("bytes=9000000 keep={keep}");
-            let _ = storm(&what, &job, kills(48, 8), arguments, promise, group);
+            let _ = storm(&what, &job, kills(24, 8), arguments, promise, group);
             let free = || {
                 let backend = Run::new(&staged().bin().join("veloc-backend"));
                 backend.env(MARK, job.path("")).args(&format!("drop {name}")).end()
