@@ -1,5 +1,5 @@
 //! `cargo xtask test --repeat N`: the tests of the workspace many times on a busy machine. Tests
-//! that fail now and then are named, with how often they did and their last output.
+//! that fail now and then are named, with what they printed and how often.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -17,13 +17,6 @@ const BUSY: usize = 2;
 /// The program of a busy process, which runs until its parent is gone.
 const LOOP: &str = "while kill -0 $PPID 2>/dev/null; do i=0; \
                     while [ $i -lt 100000 ]; do i=$((i+1)); done; done";
-
-/// How often a test failed, and what it printed the last time.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Failure {
-    times: u32,
-    output: String,
-}
 
 /// Processes that keep the machine busy. They are ended when this is dropped.
 struct Load(Vec<Child>);
@@ -54,7 +47,7 @@ impl Drop for Load {
 /// says which of them failed.
 pub fn repeat(times: NonZeroU32, filter: Option<&str>) -> Result<()> {
     let tests = Tests::build(filter)?;
-    let failures: Mutex<BTreeMap<String, Failure>> = Mutex::default();
+    let failures: Mutex<BTreeMap<String, u32>> = Mutex::default();
     let load = Load::start()?;
     for round in 1..=times.get() {
         let since = Instant::now();
@@ -62,10 +55,9 @@ pub fn repeat(times: NonZeroU32, filter: Option<&str>) -> Result<()> {
         tests.run(false, |ended| {
             let Verdict::Failed(output) = ended.verdict else { return };
             failed.fetch_add(1, Ordering::Relaxed);
-            println!("round {round}: {} failed", ended.name);
+            println!("round {round}: {} failed\n{output}", ended.name);
             if let Ok(mut failures) = failures.lock() {
-                let failure = failures.entry(ended.name).or_default();
-                *failure = Failure { times: failure.times + 1, output };
+                *failures.entry(ended.name).or_default() += 1;
             }
         })?;
         let (time, failed) = (clock(since.elapsed()), failed.into_inner());
@@ -77,15 +69,12 @@ pub fn repeat(times: NonZeroU32, filter: Option<&str>) -> Result<()> {
 }
 
 /// Prints the failures, the most frequent last. Returns an error if there are any.
-fn report(times: NonZeroU32, failures: &BTreeMap<String, Failure>) -> Result<()> {
+fn report(times: NonZeroU32, failures: &BTreeMap<String, u32>) -> Result<()> {
     let mut failures: Vec<_> = failures.iter().collect();
-    failures.sort_by_key(|(_, failure)| failure.times);
-    for (name, failure) in &failures {
-        println!("\n==> {name}: the last time it failed\n{}", failure.output);
-    }
+    failures.sort_by_key(|(_, failed)| **failed);
     println!();
-    for (name, failure) in &failures {
-        println!("{:>4} of {times}  {name}", failure.times);
+    for (name, failed) in &failures {
+        println!("{failed:>4} of {times}  {name}");
     }
     match failures.len() {
         0 => {
