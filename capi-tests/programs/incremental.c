@@ -2,7 +2,7 @@
  * Checkpoints that have what was written since the last one (incremental):
  *
  *   incremental <configuration> [from=N] [to=N] [bytes=N] [writes=N] [check=N] [back=1] [calm=1] [kill=1] [storm=1]
- *               [newest=1] [forbid=1] [device=1] [many=1] [limit=1]
+ *               [newest=1] [forbid=1] [device=1] [many=1] [limit=1] [turns=N]
  *
  * Six regions change at random from one version to the next: by stores, by system calls, by memory that is discarded,
  * mapped anew, moved, or protected at another place or with another length; one is captured by protection in some
@@ -19,6 +19,7 @@
  *   device=1   one of the regions is in device memory
  *   many=1     1500 regions of different lengths, instead
  *   limit=1    a version that cannot be written, and one after it, instead
+ *   turns=N    takes N version numbers in turn, up to step TO, instead; with check=1 restores what was taken so
  */
 #define _GNU_SOURCE
 #include "cuda.h"
@@ -315,6 +316,44 @@ static void limit(void)
     puts("done");
 }
 
+enum { PAGES = 300 };
+
+/* Each step writes some pages; what they are follows from the step, which the first page says. */
+static int step_of_page(int at, int step)
+{
+    while (step > 0 && at % 7 != step % 7)
+        step--;
+    return step;
+}
+
+static void turns(int numbers, int to, int check)
+{
+    const size_t bytes = PAGES * page;
+    unsigned char *memory = map_as(MAP_PRIVATE, bytes);
+    int step, number, at;
+    OK(VELOC_Mem_protect(1, memory, bytes, 1));
+    for (step = 1; step <= to && !check; step++) {
+        memcpy(memory, &step, sizeof step);
+        for (at = 1; at < PAGES; at++)
+            if (step_of_page(at, step) == step)
+                memset(memory + (size_t)at * page, step, page);
+        OK(VELOC_Checkpoint("turns", step % numbers + 1));
+    }
+    if (!check)
+        OK(VELOC_Checkpoint_wait());
+    for (number = 1; number <= numbers && check; number++) {
+        memset(memory, 0xee, bytes);
+        OK(VELOC_Restart("turns", number));
+        memcpy(&step, memory, sizeof step);
+        EQUAL(step % numbers + 1, number);
+        CHECK(step <= to && step > to - numbers);
+        for (at = 1; at < PAGES; at++)
+            EQUAL(memory[(size_t)at * page + 77], step_of_page(at, step));
+    }
+    OK(VELOC_Finalize(1));
+    puts("done");
+}
+
 int main(int argc, char **argv)
 {
     int from = (int)number(argc, argv, "from", 0), to = (int)number(argc, argv, "to", 30);
@@ -345,6 +384,10 @@ int main(int argc, char **argv)
 #else
     OK(VELOC_Init_single(0, argv[1]));
 #endif
+    if (number(argc, argv, "turns", 0)) {
+        turns((int)number(argc, argv, "turns", 0), to, check);
+        return 0;
+    }
     if (number(argc, argv, "newest", 0)) {
         version = VELOC_Restart_test("x", 0);
         printf("newest %d\n", version < 0 ? 0 : version);

@@ -306,12 +306,17 @@ fn nvtx_ranges() {
 }
 
 /// `host_capture = auto` beside a device. Catches a way that is not told, and memory that is protected although kernels
-/// write to it by themselves.
+/// write to it by themselves, or although a copy would outlive the process.
 #[test]
 fn the_way_of_each_capture_of_host_memory() {
     let protects = WriteProtection::open().is_ok();
-    for (kernels, way) in [("no", if protects { "protect" } else { "copy" }), ("hmm", "copy")] {
-        let job = Job::new(&format!("{TIERS}host_capture = auto\n"));
+    let protected = if protects { "protect" } else { "copy" };
+    for (kernels, more, way) in [
+        ("no", "ephemeral = true\n", protected),
+        ("no", "", "copy"),
+        ("hmm", "ephemeral = true\n", "copy"),
+    ] {
+        let job = Job::new(&format!("{TIERS}{more}host_capture = auto\n"));
         let path = job.path("trace.json");
         let run = job.run_device("shot", "host=5000003").env("SOFTCUDA_PAGEABLE", kernels);
         run.env("VELOC_TRACE", &path).succeed();

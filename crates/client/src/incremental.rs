@@ -28,6 +28,10 @@ const LEAST: u64 = 64 << 10;
 /// system allows 65,530.
 const MOST: usize = 1024;
 
+/// After so many numbers that were taken again, a name has no more deltas: each time, those on the version that is
+/// replaced have to be made whole.
+const MOST_REUSES: u32 = 2;
+
 /// The most names of which is known what was written since: the next checkpoint of another has everything.
 const MOST_NAMES: usize = 16;
 
@@ -61,6 +65,8 @@ struct Name {
     changed: Ranges,
     /// The number of the last checkpoint that was planned.
     used: u64,
+    /// How often a number was not above the last one, up to [`MOST_REUSES`].
+    reuses: u32,
 }
 
 /// A checkpoint.
@@ -117,6 +123,12 @@ impl Incremental {
         self.written.as_ref().err().map(String::as_str)
     }
 
+    /// Whether a version's number is taken again while deltas on the old one may not be in their files yet.
+    pub(super) fn takes_again(&self, name: &str, version: i32) -> bool {
+        let own = self.names.get(name).filter(|own| own.reuses < MOST_REUSES);
+        own.is_some_and(|own| own.last.as_ref().is_some_and(|last| last.version >= version))
+    }
+
     /// Plans a checkpoint of these regions (id, address, length), of which `is_own` says whether nobody but this
     /// process writes to them. From here on, writes belong to the next one. What is `frozen` (address, length) may be
     /// protected instead.
@@ -144,7 +156,11 @@ impl Incremental {
         self.planned += 1;
         own.used = self.planned;
         let last = own.last.as_ref();
-        let base = last.filter(|last| last.version < version && last.chain < self.chain);
+        if last.is_some_and(|last| last.version >= version) {
+            own.reuses = (own.reuses + 1).min(MOST_REUSES);
+        }
+        let is_base = |last: &&Last| last.version < version && last.chain < self.chain;
+        let base = last.filter(is_base).filter(|_| own.reuses < MOST_REUSES);
         let (mut noted, mut changes, mut sparse) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for &(id, address, len) in regions {
             let range = pages(address, len);
@@ -335,6 +351,10 @@ impl Client {
             self.engine.degrade("incremental", text);
         }
         incremental.hear_of_failures(self.engine.failed_steps());
+        if incremental.takes_again(of.0, of.1) {
+            // What was taken from the version that goes has to be in its file, where it is made whole.
+            self.engine.settle()?;
+        }
         let common = self.engine.config.host_capture;
         // The way of its own, or that of all.
         let way = |id: i32| {

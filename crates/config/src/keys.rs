@@ -197,7 +197,7 @@ pub const KEYS: &[Key] = &[
         values: "true or false",
         role: Role::Default("false"),
         meaning: "A checkpoint has only what was written since the last one of its name, which stays as long as it is \
-                  needed. Only this library reads such files. Not with ephemeral = true, hand_over, or a \
+                  needed. Only this library reads such files. Not with ephemeral = true, hand_over, aggregated = true, or a \
                   persistent_interval or ec_interval that leaves some out.",
     },
     Key {

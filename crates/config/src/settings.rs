@@ -258,6 +258,8 @@ fn judge_incremental(config: &Config) -> Result<()> {
         "ephemeral = true: its checkpoints are read back from memory, and changes alone from files"
     } else if config.hand_over.is_some() {
         "hand_over: the next job finds checkpoints in memory, and changes alone are read from files"
+    } else if config.aggregated {
+        "aggregated = true: one process replaces and removes a file for all, which others may need below theirs"
     } else if config.persistent.is_some() && config.persistent_interval.is_some_and(|time| time > 0)
     {
         "persistent_interval: a checkpoint that is not copied would be missing below one that is"

@@ -55,6 +55,17 @@ impl Engine {
         }
     }
 
+    /// Waits until nothing is on its way to files. Failures stay to be reported.
+    ///
+    /// # Errors
+    /// The engine has stopped.
+    pub fn settle(&self) -> Result<()> {
+        let since = Instant::now();
+        let waited = self.catalog.wait_drained();
+        self.metrics.waited(Cause::Drain, since);
+        waited
+    }
+
     /// Waits until the remaining writes do not need this process: until veloc-backend has them or, without
     /// one, until they are done.
     ///

@@ -248,11 +248,6 @@ impl Shared {
     fn needed(&self, level: FileLevel, name: &str, divided: Divided) -> Option<BTreeSet<i32>> {
         let incremental = self.config.incremental;
         let mut needed = BTreeSet::new();
-        if incremental && level == FileLevel::Persistent && self.config.aggregated {
-            // One process removes an aggregated file for all, whose bases may be others.
-            let chain = self.config.incremental_chain;
-            needed.extend(divided.older.iter().take(chain).map(|(_, version)| *version));
-        }
         let may_be = divided.kept.into_iter().filter(|(taken, _)| incremental || *taken == 0);
         for (_, mut version) in may_be {
             loop {

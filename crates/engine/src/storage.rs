@@ -217,9 +217,7 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     let mut output = Output::create(temporary, shared.files.digest())?;
     let begun = shared.files.compressor().map_or(Ok(()), |compressor| output.compress(compressor));
     let written = begun
-        .and_then(|()| {
-            write_file(shared, job, !shared.config.aggregated, |bytes| output.put(bytes))
-        })
+        .and_then(|()| write_file(shared, job, |bytes| output.put(bytes)))
         .and_then(|()| output.end_content())
         .and_then(|()| shared.files.seal(&output, &job.name, job.version, job.identity));
     let complete = output.finish();
@@ -260,8 +258,7 @@ fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
         if let Some(compressor) = compressor {
             output.compress(compressor)?;
         }
-        let may_sift = !shared.config.aggregated;
-        written = write_file(shared, &source, may_sift, |bytes| {
+        written = write_file(shared, &source, |bytes| {
             for piece in bytes.chunks(STEP) {
                 if may_leave {
                     scratch = scratch.take().or_else(|| scratch_in_place_of_memory(shared, job));
@@ -374,15 +371,13 @@ fn give_name_straight(
     named.map(|()| true)
 }
 
-/// Passes the content of a checkpoint's file to `put`, piece by piece in order. `may_sift`: its length need not be known
-/// before.
+/// Passes the content of a checkpoint's file to `put`, piece by piece in order.
 fn write_file(
     shared: &Shared,
     job: &FileJob,
-    may_sift: bool,
     mut put: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    if may_sift && shared.write_sifted(job, &mut put)?.is_some() {
+    if shared.write_sifted(job, &mut put)?.is_some() {
         return Ok(());
     }
     let header = Header::new(job.regions.iter().map(|r| (r.id, r.size)).collect())?;

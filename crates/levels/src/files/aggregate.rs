@@ -126,7 +126,7 @@ impl Files {
         // A file of this process's own, which an earlier job made from its part or from scratch,
         // would be nearer than the part.
         if let Some(own) = self.persistent_path(name, version) {
-            self.check_replaced(name, &own)?;
+            self.let_go(name, version, &own)?;
             files::remove(&own)?;
         }
         self.check_aggregated(name, version, &data)?;

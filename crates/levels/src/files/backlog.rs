@@ -89,6 +89,7 @@ impl Files {
         }
         let opened = self.checked(opened, name, version, || Ok(()))?;
         check_same_ranks(&source, &target)?;
+        self.let_go(name, version, &target)?;
         let taken = times::modified(&source)?;
         let temporary = self.temporary(&target);
         self.may_change_in(self.persistent.as_deref())?;

@@ -197,7 +197,7 @@ impl Files {
     }
 
     /// The file that a delta needs: the nearest good one that it was taken from.
-    fn base_of_delta(&self, name: &str, base: &Base) -> Result<Stored> {
+    pub(super) fn base_of_delta(&self, name: &str, base: &Base) -> Result<Stored> {
         let mut another = None;
         for (opened, _) in self.files_of(name, base.version) {
             let found = opened.and_then(|opened| {

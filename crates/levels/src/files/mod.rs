@@ -41,6 +41,7 @@ mod persist;
 mod proven;
 mod publish;
 mod read;
+mod rebased;
 mod remove;
 mod rescue;
 mod routed;

@@ -41,7 +41,7 @@ impl Files {
     ) -> Result<()> {
         self.may_change_in(self.scratch.as_deref())?;
         let path = self.own_path(name, version)?;
-        self.check_replaced(name, &path)?;
+        self.let_go(name, version, &path)?;
         // An older checkpoint of the name may be file-based, and the parities are of its file.
         self.remove_note(name, version)?;
         self.remove_parity(name, version)?;
@@ -62,7 +62,7 @@ impl Files {
         (identity, original): (Identity, &str),
     ) -> Result<()> {
         self.may_change_in(self.scratch.as_deref())?;
-        self.check_replaced(name, &self.scratch_path(name, version)?)?;
+        self.let_go(name, version, &self.scratch_path(name, version)?)?;
         self.remove_parity(name, version)?;
         self.remove_checksum(name, version)?;
         self.stamp(FileLevel::Scratch, temporary);
@@ -119,6 +119,13 @@ impl Files {
             Durability::Synced
         } else {
             Durability::Unsynced
+        }
+    }
+
+    pub(super) fn durability_in(&self, level: FileLevel) -> Durability {
+        match level {
+            FileLevel::Scratch => self.scratch_durability(),
+            FileLevel::Persistent => self.persistent_durability(),
         }
     }
 

@@ -116,12 +116,12 @@ impl Files {
     /// Checks that this job may replace what persistent has of a version in a file of its own.
     pub(super) fn check_persistent(&self, name: &str, version: i32) -> Result<()> {
         let path = self.persistent_path(name, version);
-        path.map_or(Ok(()), |path| self.check_replaced(name, &path))
+        path.map_or(Ok(()), |path| self.let_go(name, version, &path))
     }
 
     /// Removes the scratch files of a version, and its checksum.
     fn clear_scratch(&self, name: &str, version: i32) -> Result<()> {
-        self.check_replaced(name, &self.scratch_path(name, version)?)?;
+        self.let_go(name, version, &self.scratch_path(name, version)?)?;
         let beside = [self.routed_note(name, version)?, self.parity_path(name, version)?];
         for old in beside.into_iter().chain([self.scratch_path(name, version)?]) {
             // A read-only file system refuses to remove even a file that is not there.

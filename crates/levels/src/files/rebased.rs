@@ -1,0 +1,113 @@
+//! Deltas whose base is about to be replaced, as its number is taken again: they get everything themselves before.
+
+use std::path::Path;
+
+use super::{hashing::PIECE, Files, Opened, Output};
+use crate::level::FileLevel;
+use format::delta::{self, Base, Table, REGION};
+use format::header::Header;
+use format::identity::Identity;
+use os::error::Result;
+use os::{files, times};
+
+impl Files {
+    /// Before the file of a version at `path` is replaced or removed: checks that this job may do so, and has each
+    /// delta that was taken from it, in either level, become a file that has everything.
+    ///
+    /// # Errors
+    /// [`Kind::OtherJob`]: it is of a job with another number of processes; or a delta cannot be read or written.
+    pub(super) fn let_go(&self, name: &str, version: i32, path: &Path) -> Result<()> {
+        self.check_replaced(name, path)?;
+        // Whatever is no file of an incremental job is nobody's base.
+        let table = Opened::read(path).and_then(|opened| table_of(&opened));
+        let Ok(Some(table)) = table else { return Ok(()) };
+        let gone = Base { version, number: table.number };
+        for level in [FileLevel::Scratch, FileLevel::Persistent] {
+            self.rebase_all(level, name, gone).map_err(|error| {
+                error.within(format!(
+                    "{} stays, as a younger version has only what was written since",
+                    path.display()
+                ))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn rebase_all(&self, level: FileLevel, name: &str, gone: Base) -> Result<()> {
+        for (version, path) in self.all_in(level, name)? {
+            // What cannot be read is of no use without a base, either.
+            let Ok(opened) = Opened::read(&path) else { continue };
+            let Ok(Some(table)) = table_of(&opened) else { continue };
+            if table.needed() == Some(gone) {
+                self.rebase(level, name, version, opened, table.number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces the file of a delta by one that has everything, and the same number for those that were taken from it.
+    fn rebase(
+        &self,
+        level: FileLevel,
+        name: &str,
+        version: i32,
+        opened: Opened,
+        number: u64,
+    ) -> Result<()> {
+        self.may_change_in(self.directory(level))?;
+        let opened = self.checked(opened, name, version, || Ok(()))?;
+        let identity = opened.proof()?.map_or(Identity::UNKNOWN, |proof| proof.identity);
+        let taken = times::modified(&opened.path)?;
+        let opened = opened.with_bases(&|base| self.base_of_delta(name, base))?;
+        let mut output = Output::create(self.temporary(&opened.path), self.digest())?;
+        let written = write_whole(&opened, number, &mut output)
+            .and_then(|()| self.prove(&output, name, version, identity))
+            .and_then(|()| {
+                let durability = self.durability_in(level);
+                files::finish_write(&output.file, &output.temporary, durability)
+            });
+        let written = match written {
+            Ok(()) => output.finish(),
+            Err(error) => {
+                output.finish().discard();
+                return Err(error);
+            }
+        };
+        if level == FileLevel::Scratch {
+            // They are of the delta.
+            self.remove_parity(name, version)?;
+        }
+        self.remove_checksum(name, version)?;
+        self.stamp_copy(level, &written.temporary, taken);
+        let durability = self.durability_in(level);
+        files::atomic_replace(&written.temporary, &opened.path, durability)?;
+        self.put_checksum(name, version, written.digest, durability)
+    }
+}
+
+fn table_of(opened: &Opened) -> Result<Option<Table>> {
+    if opened.header.region(REGION).is_none() {
+        return Ok(None);
+    }
+    delta::table_of(&opened.file, opened.part.clone(), &opened.path)
+}
+
+fn write_whole(opened: &Opened, number: u64, output: &mut Output) -> Result<()> {
+    let table = Table { number, chain: 0, base: None, regions: Vec::new() }.encode();
+    let regions = opened.header.regions();
+    let mut sizes = vec![(REGION, table.len() as u64)];
+    sizes.extend(regions.iter().filter(|region| region.id != REGION).map(|r| (r.id, r.size)));
+    output.put(&Header::new(sizes)?.encode())?;
+    output.put(&table)?;
+    let mut buffer = vec![0; PIECE];
+    for region in regions.iter().filter(|region| region.id != REGION) {
+        let mut done = 0;
+        while done < region.size {
+            let piece = &mut buffer[..(region.size - done).min(PIECE as u64) as usize];
+            opened.read_exact_at(piece, region.offset + done)?;
+            output.put(piece)?;
+            done += piece.len() as u64;
+        }
+    }
+    Ok(())
+}
