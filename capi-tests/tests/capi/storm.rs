@@ -35,12 +35,13 @@ fn nothing_is_half(job: &Job) {
 }
 
 /// Job after job of the program `durable`, each killed by `kill`. Each restores a version that was complete, as a whole,
-/// and no older than any for which `promise` was printed. Returns the newest in the end.
+/// and no older than any for which `promise` was printed; one that was restored may go if that `consumes` it. Returns
+/// the newest in the end.
 fn storm(
     what: &str,
     job: &Job,
     kills: u64,
-    arguments: &str,
+    (arguments, consumes): (&str, bool),
     promise: &str,
     mut kill: impl FnMut(&Running, &mut Random),
 ) -> u64 {
@@ -66,6 +67,10 @@ fn storm(
             let possible = kept..=taken + 1;
             assert!(possible.contains(&restored), "{what}: {restored}, not {possible:?} ({round})");
             (restores, taken) = (restores + 1, restored);
+            if consumes {
+                // It may go to make room for the next one, which was not taken yet.
+                kept = restored.saturating_sub(1);
+            }
         }
         taken = ended.figures("taken").last().copied().unwrap_or(taken);
         kept = ended.figures(promise).last().copied().unwrap_or(kept);
@@ -104,7 +109,7 @@ fn jobs_and_their_backends() {
                 kill_backends(&job);
             }
         };
-        let newest = storm(&what, &job, kills(40, kinds.len()), "", "durable", both);
+        let newest = storm(&what, &job, kills(40, kinds.len()), ("", false), "durable", both);
         wait_for_backends(&job);
         // Killed processes, and what they had just forked, may have had files open until now.
         let after = job.run("durable", "read").succeed();
@@ -128,8 +133,8 @@ fn handed_over_in_every_way() {
                 "mode = async\n{kept}host_capture = {way}\nhost_cache_size = 80M\nhand_over = {name}\n"
             ));
             let group = |running: &Running, _: &mut Random| running.signal_group(libc::SIGKILL);
-            let arguments = &format!("bytes=9000000 keep={keep}");
-            let _ = storm(&what, &job, kills(24, 8), arguments, promise, group);
+            let arguments = format!("bytes=9000000 keep={keep}");
+            let _ = storm(&what, &job, kills(24, 8), (&arguments, keep > 0), promise, group);
             let free = || {
                 let backend = Run::new(&staged().bin().join("veloc-backend"));
                 backend.env(MARK, job.path("")).args(&format!("drop {name}")).end()

@@ -1,5 +1,6 @@
 //! How many versions stay (`max_versions`, `scratch_versions`).
 
+use capi_tests::backends::wait_for_backends;
 use capi_tests::job::{names, Job};
 
 fn configuration(mode: &str, more: &str) -> String {
@@ -32,6 +33,21 @@ fn the_last_taken_stay() {
         persistent.extend((1..=3).map(|v| format!("x-1-{v}.dat")));
         persistent.push("y-0-7.dat".to_owned());
         assert_eq!(names(&job.persistent()), persistent, "{mode}");
+    }
+}
+
+/// The job ends while copies to persistent lag, and its backend goes on. Catches files in scratch that nobody removes, as
+/// none comes there any more.
+#[test]
+fn what_is_copied_late_leaves_scratch() {
+    for max in ["", "max_versions = 3\n"] {
+        let limits =
+            format!("{max}scratch_versions = 2\nhost_cache_size = 64M\nsync_files = full\n");
+        let job = Job::new(&configuration("async", &limits));
+        let _ = job.run("two", "forward steps=150 size=300000 drain=0").succeed();
+        wait_for_backends(&job);
+        assert_eq!(names(&job.scratch()).len(), 2);
+        assert_eq!(names(&job.persistent()).len(), if max.is_empty() { 150 } else { 3 });
     }
 }
 

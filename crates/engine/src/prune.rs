@@ -39,32 +39,40 @@ impl Shared {
         // have would be removed. It counts as the scratch file that it replaces.
         let has_others = !self.common[FileLevel::Persistent as usize].lock().is_single();
         let level = if extra && has_others { FileLevel::Scratch } else { level };
-        {
-            let mut kept = self.retention[level as usize].lock();
-            if !kept.is_limited() {
-                return;
-            }
-            if !kept.knows(name) {
-                match self.files.oldest_first(level, name) {
-                    // The backlog of earlier jobs is not removed by this one.
-                    Ok(mut found) => {
-                        if level == FileLevel::Scratch {
-                            let backlog = self.backlog(name);
-                            found.retain(|version| !backlog.contains(version));
-                        }
-                        self.files.leave_other_numbers(level, name, &mut found);
-                        kept.set_found(name, found);
-                    }
-                    Err(error) => {
-                        // Nothing is removed that may have to stay.
-                        self.degrade("prune", format!("versions are not limited: {error}"));
-                        return;
-                    }
-                }
-            }
-            kept.put(name, version, id);
+        if level == FileLevel::Persistent {
+            // What was copied may go from scratch, also in a backend, to which nothing comes there.
+            self.know(FileLevel::Scratch, name);
         }
-        self.prune_others(naming, level, name, Some(version));
+        if self.know(level, name) {
+            self.retention[level as usize].lock().put(name, version, id);
+            self.prune_others(naming, level, name, Some(version));
+        }
+    }
+
+    /// Looks for the versions of a name in a level, if their number is limited and nobody has looked. False: they are
+    /// not limited.
+    fn know(&self, level: FileLevel, name: &str) -> bool {
+        let mut kept = self.retention[level as usize].lock();
+        if !kept.is_limited() || kept.knows(name) {
+            return kept.is_limited();
+        }
+        match self.files.oldest_first(level, name) {
+            Ok(mut found) => {
+                // The backlog of earlier jobs is not removed by this one.
+                if level == FileLevel::Scratch {
+                    let backlog = self.backlog(name);
+                    found.retain(|version| !backlog.contains(version));
+                }
+                self.files.leave_other_numbers(level, name, &mut found);
+                kept.set_found(name, found);
+                true
+            }
+            Err(error) => {
+                // Nothing is removed that may have to stay.
+                self.degrade("prune", format!("versions are not limited: {error}"));
+                false
+            }
+        }
     }
 
     /// A checkpoint that is in persistent because scratch could not take it belongs there for all processes

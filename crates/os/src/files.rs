@@ -20,8 +20,8 @@ pub use clone::can_clone;
 pub use copy::{copy_between, copy_file};
 pub(crate) use owner::check_own;
 pub use owner::{
-    check_beside, check_own_at, is_own, open_beside, open_own, other_owner, other_owner_at,
-    other_owner_of, OtherUser,
+    check_beside, check_own_at, check_whose, is_own, open_beside, open_own, other_owner,
+    other_owner_at, other_owner_of, OtherUser,
 };
 pub use probe::probe_room;
 pub use size_limit::SizeLimitOutlived;
@@ -109,10 +109,12 @@ pub fn is_in_use(path: &Path) -> bool {
 /// `None`. Without locks in the file system, no process counts.
 ///
 /// # Errors
-/// [`Kind::Invalid`] if something that is no regular file is there; else the system's, with the
-/// path.
+/// [`Kind::Invalid`] if something that is no regular file is there; [`Kind::Corrupt`] if it is another user's, or a link
+/// of another user's; else the system's, with the path.
 pub fn create_exclusive(path: &Path) -> Result<Option<File>> {
     let failed = |e: std::io::Error| Error::system(format!("create {}", path.display()), &e);
+    // Nothing is made where another user's link points to.
+    check_own_at(path)?;
     // Opening a device may have side effects.
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return Err(Error::invalid(format!("create {}: it is no regular file", path.display())));
@@ -126,6 +128,7 @@ pub fn create_exclusive(path: &Path) -> Result<Option<File>> {
         .custom_flags(libc::O_NONBLOCK)
         .open(path)
         .map_err(failed)?;
+    check_whose(&file, path)?;
     // SAFETY: an open descriptor; the lock goes with it.
     let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
     if !locked && std::io::Error::last_os_error().kind() == ErrorKind::WouldBlock {

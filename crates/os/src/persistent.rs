@@ -332,6 +332,8 @@ fn unfinished(temporary: &Path) -> Result<File> {
     loop {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+        // Who may read it could hold its lock.
+        options.mode(0o600);
         let file = options.open(temporary).map_err(failed)?;
         // SAFETY: an open descriptor; the lock goes with it.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {

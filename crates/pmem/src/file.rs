@@ -55,7 +55,7 @@ impl Pmem {
     /// Opens a file of arrays, or makes one with room for `bytes` of them.
     ///
     /// # Errors
-    /// Another process has it open; it is none, damaged, of another version or machine, or of another size; the disk has
+    /// It is another user's; another process has it open; it is none, damaged, of another version or machine, or of another size; the disk has
     /// no room; or as [`Mapped::new`]. All name the path.
     pub fn open(path: &Path, bytes: u64, survives: Survives) -> Result<Pmem> {
         let path = &place(path)?;
@@ -69,7 +69,10 @@ impl Pmem {
         let mut is_new = false;
         let file = loop {
             match File::options().read(true).write(true).open(path) {
-                Ok(file) => break file,
+                Ok(file) => {
+                    files::check_whose(&file, path)?;
+                    break file;
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                     is_new = make_file(path, len, &first_pages(len))?;
                 }
@@ -337,6 +340,22 @@ mod tests {
 
     fn open(path: &Path) -> Result<Pmem> {
         Pmem::open(path, 100_000, Survives::Process)
+    }
+
+    /// Catches arrays of another user that are mapped, whose file that user may cut off, and files that others can open.
+    #[test]
+    fn arrays_are_this_users() {
+        use std::os::unix::fs::{chown, PermissionsExt as _};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("arrays");
+        drop(open(&path).unwrap());
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        if chown(&path, Some(65534), None).is_err() {
+            println!("skipped: only root can give a file away");
+            return;
+        }
+        let error = open(&path).unwrap_err().to_string();
+        assert!(error.contains("user 65534") && error.contains("arrays"), "{error}");
     }
 
     /// Catches arrays and marks that are not found again, or elsewhere.

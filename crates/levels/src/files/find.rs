@@ -199,7 +199,7 @@ impl Files {
     /// The file that a delta needs: the nearest good one that it was taken from.
     pub(super) fn base_of_delta(&self, name: &str, base: &Base) -> Result<Stored> {
         let mut another = None;
-        for (opened, _) in self.files_of(name, base.version) {
+        for (opened, other) in self.files_of(name, base.version) {
             let found = opened.and_then(|opened| {
                 let table = delta::table_of(&opened.file, opened.part.clone(), &opened.path)?;
                 if table.is_some_and(|table| table.number == base.number) {
@@ -209,7 +209,12 @@ impl Files {
                 Err(Error::new(Kind::Corrupt, what).within(opened.path.display()))
             });
             match found {
-                Ok(Opened { file, part, path, .. }) => return Ok(Stored { file, part, path }),
+                Ok(Opened { file, part, path, .. }) => {
+                    if let Some(other) = other {
+                        self.say_whose(&path, other);
+                    }
+                    return Ok(Stored { file, part, path });
+                }
                 Err(error) if error.kind() == Kind::NotFound => {}
                 Err(error) => another = Some(error),
             }
@@ -296,7 +301,7 @@ impl Files {
         self.open_nearest(name, version).map(Found::Regions)
     }
 
-    /// The files of a name in a level, with their versions.
+    /// The files of a name in a level, with their versions. A link in scratch is none: it is not this library's.
     pub(super) fn all_in(&self, level: FileLevel, name: &str) -> Result<Vec<(i32, PathBuf)>> {
         let Some(directory) = self.directory(level) else {
             return Ok(Vec::new());
@@ -304,6 +309,7 @@ impl Files {
         let own = versions(directory, name, self.rank)?.into_iter().map(|version| {
             (version, directory.join(names::checkpoint_file(name, self.rank, version)))
         });
+        let own = own.filter(|(_, path)| level == FileLevel::Persistent || !path.is_symlink());
         let shared = match level {
             FileLevel::Scratch => Vec::new(),
             FileLevel::Persistent => self.aggregated_versions(name)?,

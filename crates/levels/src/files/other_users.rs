@@ -9,6 +9,7 @@ use super::{AggregatePart, Files, Found};
 use crate::level::FileLevel;
 use config::Config;
 use format::checksum::Checksum;
+use format::delta::{Base, Sparse, Table, REGION};
 use format::header::Header;
 use format::identity::Identity;
 use os::error::Kind;
@@ -74,6 +75,9 @@ fn own_files_come_first() {
         assert!(!files.is_persistent("x", 1) && files.is_persistent("x", 2));
         assert_eq!(files.backlog("x", Some(0), 0).unwrap(), [1]);
         assert_eq!(files.oldest_first(FileLevel::Scratch, "x").unwrap(), [1]);
+        // A link is no version in scratch, even one's own; in persistent it stands for a file of the application's own.
+        symlink("x-0-1.dat", files.scratch_path("x", 8).unwrap()).unwrap();
+        assert!(!files.versions("x").unwrap().contains(&8));
         // Another user's link to a file of one's own.
         let link = files.scratch_path("x", 9).unwrap();
         symlink("x-0-1.dat", &link).unwrap();
@@ -84,6 +88,37 @@ fn own_files_come_first() {
         assert!(!files.scratch_path("x", 1).unwrap().exists());
         assert!(files.scratch_path("x", 3).unwrap().exists());
     });
+}
+
+/// Catches another user's file below one's own that nobody hears of.
+#[test]
+fn a_base_of_another_user_is_named() {
+    with_files("a_base_of_another_user_is_named", "", |config, put| {
+        let files = Files::open(config, 0).unwrap();
+        let file = |table: Table, regions: &[(i32, u64)], content: &[u8]| {
+            let table = table.encode();
+            let mut sizes = vec![(REGION, table.len() as u64 + table_data(&content, regions))];
+            sizes.extend(regions);
+            [Header::new(sizes).unwrap().encode(), table, content.to_vec()].concat()
+        };
+        let base = Table { number: 9, chain: 0, base: None, regions: Vec::new() };
+        put("s/x-0-1.dat", &file(base, &[(0, 3)], &[1; 3]), false);
+        let changes = vec![Sparse { id: 0, size: 3, runs: vec![1..2] }];
+        let base = Some(Base { version: 1, number: 9 });
+        let delta = Table { number: 10, chain: 1, base, regions: changes };
+        put("s/x-0-2.dat", &file(delta, &[], &[2]), true);
+        assert_eq!(byte(&files, 2), 1);
+        let base = files.scratch_path("x", 1).unwrap();
+        assert!(files.was_told(&format!(
+            "{} belongs to user 65534, not to user 0 of this process; there is no other copy to restore",
+            base.display()
+        )));
+    });
+}
+
+/// The bytes of `content` that are in no region of their own.
+fn table_data(content: &[u8], regions: &[(i32, u64)]) -> u64 {
+    content.len() as u64 - regions.iter().map(|(_, size)| size).sum::<u64>()
 }
 
 /// Catches a note, parities or a checksum of somebody who only knows their names.

@@ -101,6 +101,14 @@ pub(crate) fn check_own(file: &File, path: &Path) -> Result<()> {
     other_owner(&found, path).map_or(Ok(()), |other| Err(belongs_to(path, other)))
 }
 
+/// Checks that `file`, which was opened at `path`, is this user's, and so is the link if there is one.
+///
+/// # Errors
+/// [`Kind::Corrupt`], naming the owner.
+pub fn check_whose(file: &File, path: &Path) -> Result<()> {
+    other_owner_of(file, path).map_or(Ok(()), |other| Err(belongs_to(path, other)))
+}
+
 fn belongs_to(path: &Path, other: OtherUser) -> Error {
     Error::new(Kind::Corrupt, format!("{} belongs to {other}", path.display()))
 }
@@ -154,6 +162,13 @@ mod tests {
         open_beside(&at("other"), &at("own")).unwrap_err();
         let by_link = File::open(at("link")).unwrap();
         assert!(other_owner_of(&by_link, &at("link")).is_some());
+        // A file that is written to is not made behind such a link, and not emptied.
+        let error = crate::files::create_exclusive(&at("link")).unwrap_err();
+        assert!(error.to_string().contains("user 65534"), "{error}");
+        let error = crate::files::create_exclusive(&at("other")).unwrap_err();
+        assert!(error.to_string().contains("user 65534"), "{error}");
+        assert_eq!(fs::read(at("own")).unwrap(), b"own");
+        assert_eq!(fs::read(at("other")).unwrap(), b"other");
         assert_eq!(other_owner_of(&by_link, &at("own")), None);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "the probe stays");
     }
