@@ -55,7 +55,7 @@ typedef struct VELOC_Option {
 } VELOC_Option;
 
 /**
- * A region of memory, for VELOC_Mem_protect_list.
+ * A region of memory, for VELOC_Mem_protect_list and VELOC_Restart_list.
  *
  * Source: an addition of this library.
  */
@@ -533,6 +533,29 @@ int VELOC_Restart_test(const char *name, int version);
  */
 int VELOC_Restart(const char *name,
                   int version);
+
+/**
+ * Restores regions of a checkpoint into the memory of a list, whatever is protected, and whatever checkpoint or restart
+ * is open, which stays open: so several threads of a process each restore their own. Collective under MPI.
+ *
+ * @param name      as VELOC_Checkpoint
+ * @param version   the version
+ * @param list      the regions, each with an id of its own; the checkpoint may have more. It is not needed after the
+ *                  call
+ * @param n         their number; 0: nothing is restored, and the return value says whether the checkpoint could be
+ * @param consumed  as the argument of VELOC_Restart_end: not 0, if the version is not to be read again
+ * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Restart and VELOC_Mem_protect_list, or if the checkpoint lacks a region
+ *         of the list
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `name` is NULL or a string that ends with NUL; `list` is NULL or points to `n` regions, whose memory is valid.
+ */
+int VELOC_Restart_list(const char *name,
+                       int version,
+                       const struct VELOC_Region *list,
+                       size_t n,
+                       int consumed);
 
 /**
  * Opens a checkpoint for recovery. Collective under MPI: on every process or on none.

@@ -139,6 +139,7 @@ static void outside_a_job(const char *when)
     printf("%s\n", when);
     REFUSED(VELOC_Mem_protect(1, text, 4, 1), "VELOC_Init");
     REFUSED(VELOC_Mem_protect_list(&region, 1), "VELOC_Init");
+    REFUSED(VELOC_Restart_list("list", 1, &region, 1, 1), "VELOC_Init");
     REFUSED(VELOC_Mem_unprotect(1), "VELOC_Init");
     REFUSED(VELOC_Mem_clear(), "VELOC_Init");
     REFUSED(VELOC_Region_protect(1, text, 4, 1, "x"), "VELOC_Init");
@@ -224,6 +225,36 @@ static void names_and_versions(void)
     OK(VELOC_Mem_unprotect(9));
 }
 
+/* Version 2 of "list" has regions 1 and 2, of 32 and 16 bytes. What is open and protected stays so. */
+static void restored_to_a_list(VELOC_Region *list)
+{
+    static unsigned char other[16];
+    VELOC_Region one = {2, NULL, 16, 1};
+    one.ptr = other;
+    memset(list[1].ptr, 7, 16);
+    OK(VELOC_Checkpoint_begin("open", 1));
+    OK(VELOC_Checkpoint_mem());
+    OK(VELOC_Restart_list("list", 2, NULL, 0, 0));
+    REFUSED(VELOC_Restart_list("list", 3, NULL, 0, 0), "\"list\" version 3");
+    REFUSED(VELOC_Restart_list("list", 3, &one, 1, 0), "\"list\" version 3");
+    memset(other, 9, sizeof other);
+    OK(VELOC_Restart_list("list", 2, &one, 1, 0));
+    EQUAL(memcmp(other, list[2].ptr, 0), 0);
+    EQUAL(other[0], 0);
+    EQUAL(((unsigned char *)list[1].ptr)[0], 7);
+    one.count = 15;
+    REFUSED(VELOC_Restart_list("list", 2, &one, 1, 0), "region 2 has 16 bytes|15 are protected");
+    one.id = 9;
+    REFUSED(VELOC_Restart_list("list", 2, &one, 1, 0), "it has no region 9");
+    one.ptr = NULL;
+    REFUSED(VELOC_Restart_list("list", 2, &one, 1, 0), "list[0]|NULL");
+    REFUSED(VELOC_Restart_list("list", 2, NULL, 2, 0), "2 entries");
+    REFUSED(VELOC_Restart_list(NULL, 2, &one, 1, 0), "name");
+    OK(VELOC_Checkpoint_end(1));
+    OK(VELOC_Restart("list", 2));
+    EQUAL(((unsigned char *)list[1].ptr)[0], 0);
+}
+
 /* All of a list or nothing: what was protected before is a checkpoint's afterwards, and no more. */
 static void lists(void)
 {
@@ -254,6 +285,7 @@ static void lists(void)
     OK(VELOC_Checkpoint("list", 2));
     EQUAL(VELOC_Recover_ckpt_size("list", 2, 1), 32);
     EQUAL(VELOC_Recover_ckpt_size("list", 2, 2), 16);
+    restored_to_a_list(list);
     OK(VELOC_Mem_clear());
     OK(VELOC_Cleanup("list"));
 }

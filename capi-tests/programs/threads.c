@@ -40,6 +40,15 @@ static void *work(void *argument)
     }
     for (version = VERSIONS - 1; version >= 0; version--) {
         memset(memory[me], 0xee, BYTES);
+        if (version % 2 == 1) {
+            /* Whatever the others have open. */
+            VELOC_Region own = {0, NULL, BYTES, 1};
+            own.id = me;
+            own.ptr = memory[me];
+            OK(VELOC_Restart_list(name, version, &own, 1, 1));
+            CONTENT(memory[me], BYTES, me, version);
+            continue;
+        }
         while (VELOC_Restart(name, version) != VELOC_SUCCESS) {
             CHECK(strstr(VELOC_Last_error(), "is open") != NULL);
             sched_yield();

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import unittest
 import warnings
 
@@ -122,6 +123,49 @@ class Results(WithFolder):
             mine[:] = 0
             job.restart("mine", 1)
             numpy.testing.assert_array_equal(mine, numpy.arange(5.0))
+
+    def test_threads_in_one_job(self):
+        """Catches a restore between whose steps another thread's calls come: wrong gradients, or errors."""
+        found = []
+
+        def compute(number, job):
+            for turn in range(3):
+                state, forward, backward = problem()
+                revolver = Revolver(state, forward, backward, 5, STEPS, name=f"thread{number}", job=job)
+                revolver.apply_forward()
+                revolver.apply_reverse()
+                found.append(numpy.array_equal(backward.gradient, right))
+
+        right = wanted()
+        with veloc.Job(mode="async", ephemeral=True, host_cache_size="4M") as job:
+            threads = [threading.Thread(target=compute, args=(number, job)) for number in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(found, [True] * 18)
+
+    def test_a_damaged_snapshot_is_named(self):
+        """Catches snapshots that are passed over in silence, and one that is read all the same."""
+
+        def fail(step):
+            if step == 70:
+                raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            revolver = Revolver(*problem(fail), 5, STEPS, directory=self.folder)
+            revolver.apply_forward()
+            revolver.apply_reverse()
+        *_, damaged = sorted(self.folder.rglob("revolve-*.dat"))
+        content = bytearray(damaged.read_bytes())
+        content[-5] ^= 1
+        damaged.write_bytes(content)
+        state, forward, backward = problem()
+        revolver = Revolver(state, forward, backward, 5, STEPS, directory=self.folder)
+        with self.assertWarnsRegex(RuntimeWarning, f"passed over a snapshot: .*{damaged.name}"):
+            revolver.apply_forward()
+        revolver.apply_reverse()
+        numpy.testing.assert_array_equal(backward.gradient, wanted())
 
     def test_a_profiler_hears_of_all_parts(self):
         class Profiler:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import time
@@ -15,6 +16,7 @@ from ._library import Error, Library, check, declare, last_error, library, numbe
 from ._metrics import CAPTURES, metrics, snapshots
 from ._options import Value, start
 from ._regions import ObjectRegion, Region, region_of
+from ._restore import restore
 
 #: How the answer of VELOC_Restart_test begins where it has found none and nothing is wrong.
 _NONE_FOUND = "VELOC_Restart_test: there is no checkpoint "
@@ -256,9 +258,10 @@ class Job:
             if not str(error).startswith(_NONE_FOUND):
                 raise error
         # For the function above, 0 is no bound.
-        elif before == 1 and calls.VELOC_Restart_begin(which, 0) == 0:
-            check(calls.VELOC_Restart_end(0))
-            return 0
+        elif before == 1:
+            with contextlib.suppress(Error):
+                restore(calls, (which, 0), [], consumed=False)
+                return 0
         return None
 
     def restart(self, name: str, version: int) -> None:
@@ -330,18 +333,23 @@ class Job:
         """The same where there are objects, whose sizes are known only from the checkpoint."""
         group, regions = self._regions(name)
         objects = [(id, found) for id, found in regions.items() if isinstance(found, ObjectRegion)]
-        check(calls.VELOC_Restart_begin(*which))
+        # Over MPI, the version may have to be rebuilt before its sizes are known.
+        begun = self._comm is not None
+        if begun:
+            check(calls.VELOC_Restart_begin(*which))
         try:
             for id, region in objects:
                 length = calls.VELOC_Recover_ckpt_size(*which, id)
                 if length == 0:
                     raise last_error()
                 self._protect(calls, id, region.make_room(length), group)
-            check(calls.VELOC_Recover_mem())
+            if begun:
+                check(calls.VELOC_Recover_mem())
         except BaseException:
-            calls.VELOC_Restart_end(0)
+            if begun:
+                calls.VELOC_Restart_end(0)
             raise
-        check(calls.VELOC_Restart_end(1))
+        check(calls.VELOC_Restart_end(1) if begun else calls.VELOC_Restart(*which))
         for _, region in objects:
             region.read()
 

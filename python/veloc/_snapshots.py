@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._job import Job
-from ._library import Error, Library, check, declare, library, number, text
+from ._library import Error, Library, check, last_error, number, text
 from ._options import Value
 from ._regions import ObjectRegion, Range, region_of
+from ._restore import restore
 
-_RECOVER_SOME = 1
 #: Of the mark: the computation's steps, slots in memory and on disk, the tag, and the state.
 _Mark = ctypes.c_int64 * 5
 #: The region that has it. The arrays have the numbers from 0 on.
@@ -21,6 +21,8 @@ _MARK = 2**31 - 1
 #: What a snapshot takes in memory beside its arrays, and for each of them, at the most.
 _OVERHEAD = 512
 _LEAST_ROOM = 1 << 20
+#: What the library says of a version that there never was.
+_NONE = "there is no checkpoint"
 
 
 class Snapshots:
@@ -98,8 +100,7 @@ class Snapshots:
 
     def restore(self, slot: int, state: int, arrays: Sequence[Any], again: bool) -> None:
         """Reads a state from a slot; unless it is read `again`, its memory is free then."""
-        self._protect(self.states, arrays, state)
-        self._restore(self.states, slot, state, again)
+        self._restore(self.states, slot, state, arrays, again)
 
     # --- adjoints ---
 
@@ -111,8 +112,7 @@ class Snapshots:
 
     def restore_adjoint(self, state: int, arrays: Sequence[Any]) -> None:
         """Reads the newest adjoint, which `find_adjoint` has found."""
-        self._protect(self.adjoints, arrays, state)
-        self._restore(self.adjoints, 1 - self._next_adjoint, state, True)
+        self._restore(self.adjoints, 1 - self._next_adjoint, state, arrays, True)
 
     # --- what a crash has left ---
 
@@ -135,18 +135,16 @@ class Snapshots:
     def _found(self, name: bytes, version: int) -> int | None:
         """The state of a version; None if there is none that is whole and of this computation."""
         calls, mark, which = self.calls, self._mark, (name, version)
-        if calls.VELOC_Recover_ckpt_size(*which, _MARK) != ctypes.sizeof(mark):
+        size = calls.VELOC_Recover_ckpt_size(*which, _MARK)
+        if size != ctypes.sizeof(mark):
+            error = last_error()
+            if size == 0 and _NONE not in str(error):
+                _pass_over(error)
             return None
-        address = ctypes.addressof(mark)
-        check(calls.VELOC_Region_protect(_MARK, address, len(mark), 8, name))
         try:
-            check(calls.VELOC_Restart_begin(*which))
-            try:
-                check(calls.VELOC_Recover_selective(_RECOVER_SOME, ctypes.c_int(_MARK), 1))
-            finally:
-                calls.VELOC_Restart_end(0)
+            restore(calls, which, [(_MARK, self._mark_range())], consumed=False)
         except Error as error:
-            warnings.warn(f"passed over a snapshot: {error}", RuntimeWarning, stacklevel=6)
+            _pass_over(error)
             return None
         *found, state = mark
         if tuple(found) != self._computation:
@@ -165,7 +163,13 @@ class Snapshots:
     # --- within ---
 
     def _protect(self, name: bytes, arrays: Sequence[Any], state: int) -> None:
-        calls, sizes = self.calls, self._sizes.get(name)
+        calls = self.calls
+        for id, (address, count, size, _) in self._regions(name, arrays, state):
+            check(calls.VELOC_Region_protect(id, address, count, size, name))
+
+    def _regions(self, name: bytes, arrays: Sequence[Any], state: int) -> list[tuple[int, Range]]:
+        """What a snapshot of these arrays has."""
+        sizes = self._sizes.get(name)
         ranges = [_range(id, array) for id, array in enumerate(arrays)]
         bytes = [range.place()[1] for range in ranges]
         if sizes is None:
@@ -175,27 +179,29 @@ class Snapshots:
                 f"state {state}: its arrays have {bytes} bytes; those of the states before it had "
                 f"{sizes}, and arrays of a Revolver keep their sizes"
             )
+        regions = list(enumerate(ranges))
         if self._directory is not None:
             self._mark[4] = state
-            address = ctypes.addressof(self._mark)
-            check(calls.VELOC_Region_protect(_MARK, address, len(self._mark), 8, name))
-        for id, range in enumerate(ranges):
-            check(calls.VELOC_Region_protect(id, range[0], range[1], range[2], name))
+            regions.append((_MARK, self._mark_range()))
+        return regions
 
-    def _restore(self, name: bytes, version: int, state: int, again: bool) -> None:
-        calls = self.calls
-        check(calls.VELOC_Restart_begin(name, version))
-        try:
-            check(calls.VELOC_Recover_mem())
-        except BaseException:
-            calls.VELOC_Restart_end(0)
-            raise
-        check(calls.VELOC_Restart_end(int(not again)))
+    def _mark_range(self) -> Range:
+        return Range(ctypes.addressof(self._mark), len(self._mark), 8)
+
+    def _restore(
+        self, name: bytes, version: int, state: int, arrays: Sequence[Any], again: bool
+    ) -> None:
+        regions = self._regions(name, arrays, state)
+        restore(self.calls, (name, version), regions, consumed=not again)
         if self._directory is not None and self._mark[4] != state:
             raise Error(
                 f"slot {version} of {name.decode()} has state {self._mark[4]}, not {state}: does "
                 "another program use this directory and name?"
             )
+
+
+def _pass_over(error: Error) -> None:
+    warnings.warn(f"passed over a snapshot: {error}", RuntimeWarning, stacklevel=7)
 
 
 def _room(arrays: Sequence[Any]) -> int:
@@ -208,12 +214,3 @@ def _range(id: int, array: Any) -> Range:
     if isinstance(region, ObjectRegion):
         raise TypeError(f"array {id} is a Pickled: a snapshot has arrays, whose size stays")
     return region.range
-
-
-declare(
-    (
-        "Recover_selective",
-        [ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.c_int],
-        ctypes.c_int,
-    ),
-)

@@ -45,7 +45,7 @@ pub extern "C" fn VELOC_Mem_protect(
     })
 }
 
-/// A region of memory, for VELOC_Mem_protect_list.
+/// A region of memory, for VELOC_Mem_protect_list and VELOC_Restart_list.
 ///
 /// Source: an addition of this library.
 #[repr(C)]
@@ -78,15 +78,24 @@ pub unsafe extern "C" fn VELOC_Mem_protect_list(list: *const VELOC_Region, n: us
     status("VELOC_Mem_protect_list", || {
         // SAFETY: the caller's promise.
         let list = unsafe { entries(list, n) }?;
-        let called = |place| format!("list[{place}]");
-        let memory = |(place, region): (usize, &VELOC_Region)| {
-            let &VELOC_Region { id, ptr, count, base_size } = region;
-            let memory = Memory::new(id, ptr as u64, count, base_size);
-            Ok((id, memory.map_err(|error| error.within(called(place)))?))
-        };
-        let regions = list.iter().enumerate().map(memory).collect::<Result<_>>()?;
+        let regions = memories(list)?;
         with_client(|client| client.protect_list(regions, called))
     })
+}
+
+/// What an entry of a list is called.
+pub(super) fn called(place: usize) -> String {
+    format!("list[{place}]")
+}
+
+/// The memory of a list of regions.
+pub(super) fn memories(list: &[VELOC_Region]) -> Result<Vec<(i32, Memory)>> {
+    let memory = |(place, region): (usize, &VELOC_Region)| {
+        let &VELOC_Region { id, ptr, count, base_size } = region;
+        let memory = Memory::new(id, ptr as u64, count, base_size);
+        Ok((id, memory.map_err(|error| error.within(called(place)))?))
+    };
+    list.iter().enumerate().map(memory).collect()
 }
 
 /// The entries of a list.

@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use super::boundary::{guarded, keep, selection, status, string, with_client, with_name};
+use super::regions::{called, entries, memories, VELOC_Region};
 use super::VELOC_FAILURE;
 use client::{Client, Selection};
 use os::error::{Error, Result};
@@ -77,6 +78,40 @@ pub unsafe extern "C" fn VELOC_Restart(name: *const c_char, version: c_int) -> c
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) };
         with_name(name, |client, name| client.restart(name, version, None))
+    })
+}
+
+/// Restores regions of a checkpoint into the memory of a list, whatever is protected, and whatever checkpoint or restart
+/// is open, which stays open: so several threads of a process each restore their own. Collective under MPI.
+///
+/// @param name      as VELOC_Checkpoint
+/// @param version   the version
+/// @param list      the regions, each with an id of its own; the checkpoint may have more. It is not needed after the
+///                  call
+/// @param n         their number; 0: nothing is restored, and the return value says whether the checkpoint could be
+/// @param consumed  as the argument of VELOC_Restart_end: not 0, if the version is not to be read again
+/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Restart and VELOC_Mem_protect_list, or if the checkpoint lacks a region
+///         of the list
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL; `list` is NULL or points to `n` regions, whose memory is valid.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Restart_list(
+    name: *const c_char,
+    version: c_int,
+    list: *const VELOC_Region,
+    n: usize,
+    consumed: c_int,
+) -> c_int {
+    status("VELOC_Restart_list", || {
+        // SAFETY: the caller's promise.
+        let (name, list) = unsafe { (string("name", name), entries(list, n)) };
+        let list = list.and_then(memories);
+        with_name(name, |client, name| {
+            client.restart_list((name, version), list, called, consumed != 0)
+        })
     })
 }
 

@@ -30,6 +30,18 @@ impl Client {
         list: Vec<(i32, Memory)>,
         called: impl Fn(usize) -> String,
     ) -> Result<()> {
+        let checked = self.checked_list(None, list, called)?;
+        self.keep(None, checked);
+        Ok(())
+    }
+
+    /// The regions of a list, each with the part that it belongs to.
+    pub(super) fn checked_list(
+        &self,
+        group: Option<&str>,
+        list: Vec<(i32, Memory)>,
+        called: impl Fn(usize) -> String,
+    ) -> Result<Vec<(i32, Memory)>> {
         let mut places = BTreeMap::new();
         let mut checked = Vec::with_capacity(list.len());
         for (place, (id, region)) in list.into_iter().enumerate() {
@@ -38,11 +50,10 @@ impl Client {
                 let why = format!("{}: region {id} is also {before}", called(place));
                 return Err(Error::invalid(why));
             }
-            let region = self.checked(None, id, region);
+            let region = self.checked(group, id, region);
             checked.push((id, region.map_err(|error| error.within(called(place)))?));
         }
-        self.keep(None, checked);
-        Ok(())
+        Ok(checked)
     }
 
     /// Checks that a region can be protected, and finds the part that it belongs to.

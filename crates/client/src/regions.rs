@@ -167,6 +167,14 @@ impl Regions {
         }
     }
 
+    /// Puts these regions in place of a name's own. Returns what it had.
+    pub(crate) fn exchange(&mut self, name: &str, group: Option<Group>) -> Option<Group> {
+        match group {
+            Some(group) => self.private.insert(name.to_owned(), group),
+            None => self.private.remove(name),
+        }
+    }
+
     /// The addresses and lengths of all ranges of memory.
     pub(crate) fn memories(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let groups = std::iter::once(&self.common).chain(self.private.values());

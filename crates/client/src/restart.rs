@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::callbacks::Object;
 use super::messages::{is_chunk, MessageLog};
 use super::one_run::of_several_runs;
-use super::regions::{check_writable, Memory, Protected};
+use super::regions::{check_writable, Group, Memory, Protected};
 use super::{check_name, Client, Phase, Selection};
 use engine::catalog::entry::{Part, Region, MESSAGES};
 use engine::place::Place;
@@ -58,6 +58,44 @@ impl Client {
                 self.engine.end_restore(known, true);
             }
         }
+        self.engine.metrics.restart_calls.add(0, since.elapsed());
+        Ok(())
+    }
+
+    /// Restores regions of a checkpoint into the memory of a list, whatever is protected and whatever is open: so threads
+    /// of a process restore each their own (`VELOC_Restart_list`). An empty list only checks that it can be restored.
+    /// `consumed`: as for [`Client::restart_end`]. Collective under MPI, as [`Client::restart`] is.
+    ///
+    /// # Errors
+    /// As [`Client::restart`]; the checkpoint lacks a region of the list; or as [`Client::protect_list`].
+    pub fn restart_list(
+        &mut self,
+        (name, version): (&str, i32),
+        list: Result<Vec<(i32, Memory)>>,
+        called: impl Fn(usize) -> String,
+        consumed: bool,
+    ) -> Result<()> {
+        let trace = self.engine.trace.clone();
+        let _span = trace.span(Activity::Restore).of(name, version);
+        let since = Instant::now();
+        let list = list.and_then(|list| self.checked_list(Some(name), list, called));
+        let ids = list.iter().flatten().map(|(id, _)| *id).collect();
+        let mut group = Group::default();
+        for (id, memory) in list.iter().flatten() {
+            group.protect(*id, Protected::Memory(memory.clone()));
+        }
+        let own = self.regions.exchange(name, Some(group));
+        let open = std::mem::replace(&mut self.phase, Phase::Idle);
+        // The others hear of a list that is none: no checkpoint has an empty name.
+        let opened = self.open_restart(if list.is_ok() { name } else { "" }, version, None, false);
+        let restored = opened.and_then(|_| {
+            let recovered = self.recover_selected(&Selection::Some(ids));
+            self.restart_end(recovered.is_ok() && consumed).and(recovered)
+        });
+        self.phase = open;
+        self.regions.exchange(name, own);
+        list?;
+        restored?;
         self.engine.metrics.restart_calls.add(0, since.elapsed());
         Ok(())
     }

@@ -97,13 +97,14 @@ fn a_base_of_another_user_is_named() {
         let files = Files::open(config, 0).unwrap();
         let file = |table: Table, regions: &[(i32, u64)], content: &[u8]| {
             let table = table.encode();
-            let mut sizes = vec![(REGION, table.len() as u64 + table_data(&content, regions))];
+            let mut sizes = vec![(REGION, table.len() as u64 + table_data(content, regions))];
             sizes.extend(regions);
             [Header::new(sizes).unwrap().encode(), table, content.to_vec()].concat()
         };
         let base = Table { number: 9, chain: 0, base: None, regions: Vec::new() };
         put("s/x-0-1.dat", &file(base, &[(0, 3)], &[1; 3]), false);
-        let changes = vec![Sparse { id: 0, size: 3, runs: vec![1..2] }];
+        let runs = std::iter::once(1..2).collect();
+        let changes = vec![Sparse { id: 0, size: 3, runs }];
         let base = Some(Base { version: 1, number: 9 });
         let delta = Table { number: 10, chain: 1, base, regions: changes };
         put("s/x-0-2.dat", &file(delta, &[], &[2]), true);
