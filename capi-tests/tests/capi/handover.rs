@@ -271,6 +271,52 @@ fn the_backend_is_killed() {
     assert!(cannot.contains(&two.name) && cannot.contains("no veloc-backend"), "{cannot}");
 }
 
+/// Catches an ephemeral job whose checkpoints are lost at its end without a word before.
+#[test]
+fn an_ephemeral_job_needs_the_backend() {
+    for configuration in [MEMORY, FILES] {
+        let two = Two::new(configuration);
+        let ended = two.run("forward").env("VELOC_BIN", "/nonexistent").end();
+        assert_eq!(ended.status.success(), configuration == FILES, "{}", ended.stdout);
+        let words = format!(
+            "hand_over = {}: the memory of this ephemeral job needs veloc-backend",
+            two.name
+        );
+        assert_eq!(ended.stdout.contains(&words), configuration == MEMORY, "{}", ended.stdout);
+    }
+}
+
+/// Somebody has made /tmp/veloc-UID before. Catches a socket that is there all the same, and a place that cannot be
+/// used and is not named.
+#[test]
+fn the_sockets_have_another_place() {
+    let two = Two::new(&format!("{MEMORY}run_directory = DIR/run\n"));
+    fs::create_dir(two.job.path("run")).unwrap();
+    let _ = two.run("forward").succeed();
+    let own = names(&two.job.path("run"));
+    assert!(own.len() == 1 && own[0].starts_with("veloc-"), "{own:?}");
+    two.reads_memory_alone("", 8);
+    let _ = two.run("forward").succeed();
+    let drop = || {
+        let backend = Run::new(&staged().bin().join("veloc-backend")).env(MARK, two.job.path(""));
+        backend.args(&format!("drop {}", two.name))
+    };
+    assert!(!drop().end().status.success());
+    let mut freed = drop().env("VELOC_RUN_DIRECTORY", two.job.path("run")).end();
+    until("the memory is kept and freed", || {
+        let done = freed.status.success();
+        if !done {
+            freed = drop().env("VELOC_RUN_DIRECTORY", two.job.path("run")).end();
+        }
+        done
+    });
+    wait_for_backends(&two.job);
+    fs::remove_dir_all(two.job.path("run")).unwrap();
+    fs::write(two.job.path("run"), "").unwrap();
+    let ended = two.run("forward").end();
+    assert!(ended.stdout.contains("the key run_directory"), "{}", ended.stdout);
+}
+
 /// Another host has another backend.
 #[test]
 fn on_another_host() {

@@ -289,7 +289,16 @@ pub const KEYS: &[Key] = &[
         values: PATH,
         role: Role::Optional,
         meaning: "Directory for the log file of veloc-backend, veloc-backend-<host>-<user>.log; \
-                  without it /tmp/veloc-<uid>. VELOC_LOG says how much is logged.",
+                  without it veloc-<uid> in run_directory. VELOC_LOG says how much is logged.",
+    },
+    Key {
+        name: "run_directory",
+        task: Task::Backend,
+        values: PATH,
+        role: Role::Optional,
+        meaning: "Directory of this node in which veloc-<uid> is made, a directory of this user alone, for the sockets of \
+                  veloc-backend; /tmp without it. Jobs that are to find each other's backend have the same. veloc ls and \
+                  veloc backend drop look where the variable VELOC_RUN_DIRECTORY says.",
     },
     Key {
         name: "print_errors",

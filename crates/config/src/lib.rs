@@ -197,6 +197,8 @@ pub struct Config {
     pub max_parallelism: usize,
     /// Directory of the backend's log file.
     pub log_prefix: Option<PathBuf>,
+    /// Where this user's directory for sockets of the backend is made. `None`: in /tmp.
+    pub run_directory: Option<PathBuf>,
     /// Which files have to survive a crash of the machine.
     pub sync_files: SyncFiles,
     /// The least seconds between two checkpoints that are copied to persistent. `None`: never.

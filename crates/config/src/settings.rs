@@ -153,6 +153,7 @@ impl Settings {
             max_parallelism: self
                 .required("max_parallelism", origin, |text| value::count(text, MOST_PARALLEL))?,
             log_prefix: self.read("log_prefix", value::path)?,
+            run_directory: self.read("run_directory", value::path)?,
             sync_files: self.required("sync_files", origin, |text| {
                 let words = [
                     ("none", SyncFiles::None),

@@ -43,6 +43,7 @@ fn defaults() {
             watchdog_interval: 5,
             max_parallelism: 0,
             log_prefix: None,
+            run_directory: None,
             sync_files: SyncFiles::Data,
             persistent_interval: Some(0),
             max_versions: 0,
@@ -74,7 +75,7 @@ fn every_key_is_read() {
          host_cache_size = 12\ngpu_chunk_size = 2M\nephemeral = yes\nhand_over_time = 90\nrestore_order = random\n\
          touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
          pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\nthreaded = true\n\
-         watchdog_interval = 7\nmax_parallelism = 4\nlog_prefix = /l\nsync_files = full\n\
+         watchdog_interval = 7\nmax_parallelism = 4\nlog_prefix = /l\nrun_directory = /r\nsync_files = full\n\
          persistent_interval = -1\nincremental_chain = 5\nmax_versions = 3\nscratch_versions = 2\nproof = accept\nchksum = true\n\
          meta = /m\naggregated = true\nec_interval = 60\nec_group = 4\n\
          ec_parity = 3\nfailure_domain = rack 7\nprint_errors = no\nhost_capture = fork\n",
@@ -105,6 +106,7 @@ fn every_key_is_read() {
             watchdog_interval: 7,
             max_parallelism: 4,
             log_prefix: Some("/l".into()),
+            run_directory: Some("/r".into()),
             sync_files: SyncFiles::Full,
             persistent_interval: None,
             max_versions: 3,

@@ -96,23 +96,27 @@ impl Engine {
             }
             None => hand_off.as_ref().map(|hand_off| Ledger::new(&hand_off.ledger)),
         };
-        let link = hand_off.and_then(|hand_off| {
-            let ledger = ledger.transpose();
-            let opened = ledger.and_then(|ledger| {
-                Ok((ledger, {
-                    let directories = files.inodes();
-                    Link::open(&config, process, directories, hand_off, asked)?
-                }))
-            });
-            opened
-                .map_err(|error| {
-                    log::warn!(
-                        "going on without veloc-backend, so that what is not in a file yet is lost \
-                         if the application is killed: {error}"
-                    );
-                })
-                .ok()
-        });
+        let is_handed_off = hand_off.is_some();
+        let link = match hand_off {
+            None => Err(Error::invalid("there is no memory that could be handed over")),
+            Some(hand_off) => ledger.transpose().and_then(|ledger| {
+                let directories = files.inodes();
+                Ok((ledger, Link::open(&config, process, directories, hand_off, asked)?))
+            }),
+        };
+        if let (Err(error), Some(name), true) = (&link, &config.hand_over, config.ephemeral) {
+            // Its checkpoints would end with it, and nobody would hear of that before.
+            return Err(error.clone().within(format!(
+                "hand_over = {name}: the memory of this ephemeral job needs veloc-backend"
+            )));
+        }
+        if let (Err(error), true) = (&link, is_handed_off) {
+            log::warn!(
+                "going on without veloc-backend, so that what is not in a file yet is lost if the application is killed: \
+                 {error}"
+            );
+        }
+        let link = link.ok();
         let link = link.map(|(ledger, link)| {
             match ledger {
                 Some(ledger) if hands_over => state.hand_over_to(ledger),

@@ -32,7 +32,7 @@ impl NodeLock {
     /// Both are impossible; the message names the file.
     pub fn open() -> Result<NodeLock> {
         NodeLock::open_at(Path::new(LOCK_FILE)).or_else(|error| {
-            let own = private::directory().map(|directory| directory.join("turns"));
+            let own = private::directory(None).map(|directory| directory.join("turns"));
             own.and_then(|own| NodeLock::open_at(&own)).map_err(|second| error.followed_by(second))
         })
     }

@@ -7,19 +7,27 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
+use crate::environment;
 use crate::error::{Error, Result};
 
-/// The parent of the private directory. Not `XDG_RUNTIME_DIR`, which some jobs lack and which is
+/// The parent of the private directory, unless another is given, or named by [`VARIABLE`]. Not `XDG_RUNTIME_DIR`, which some jobs lack and which is
 /// removed at logout, and not `TMPDIR`, which batch systems set per job: a job must find what an
 /// earlier one left, such as a running backend.
 const PARENT: &str = "/tmp";
 
-/// The directory of this (effective) user on this node. It is created if necessary.
+/// The variable in the environment that names another parent: that of the key `run_directory`, for programs without a
+/// configuration.
+const VARIABLE: &str = "VELOC_RUN_DIRECTORY";
+
+/// The directory of this (effective) user on this node, in the `given` one if there is one. It is created if necessary.
 ///
 /// # Errors
 /// It cannot be created, or others have access to it; the message names it.
-pub fn directory() -> Result<PathBuf> {
-    directory_in(Path::new(PARENT))
+pub fn directory(given: Option<&Path>) -> Result<PathBuf> {
+    let named = environment::var_os(VARIABLE).filter(|named| !named.is_empty()).map(PathBuf::from);
+    directory_in(given.or(named.as_deref()).unwrap_or(Path::new(PARENT))).map_err(|error| {
+        error.followed_by("the key run_directory (VELOC_RUN_DIRECTORY) names another place")
+    })
 }
 
 fn directory_in(parent: &Path) -> Result<PathBuf> {

@@ -29,7 +29,8 @@ impl Write for LazyFile {
         let file = match &mut self.0 {
             Some(file) => file,
             none => {
-                let directory = DIRECTORY.get().cloned().map_or_else(private::directory, Ok);
+                let directory =
+                    DIRECTORY.get().cloned().map_or_else(|| private::directory(None), Ok);
                 let path = path_in(&directory.map_err(io::Error::other)?);
                 none.insert(open(&path, true)?)
             }
@@ -79,7 +80,7 @@ pub fn prepare(config: &Config) {
             .map_err(|error| Error::system(format!("making {}", directory.display()), &error))
             .and_then(|()| files::check_writable(directory))
             .map(|()| directory.clone()),
-        None => private::directory(),
+        None => private::directory(config.run_directory.as_deref()),
     };
     if let Err(error) = prepared.and_then(|directory| check(&path_in(&directory))) {
         let key = config.log_prefix.as_ref().map_or("", |_| "log_prefix: ");
@@ -98,9 +99,17 @@ fn check(path: &Path) -> Result<()> {
 
 /// Sets the directory of the log file from this configuration, unless it is set.
 pub fn set_directory(config: &Config) {
-    if let Some(directory) = &config.log_prefix {
-        let _ = DIRECTORY.set(directory.clone());
+    let own = || private::directory(config.run_directory.as_deref());
+    // One that cannot be had is told of where it is needed.
+    let directory = config.log_prefix.clone().map_or_else(own, Ok);
+    if let Some(directory) = directory.ok().filter(|_| names_one(config)) {
+        let _ = DIRECTORY.set(directory);
     }
+}
+
+/// Whether the configuration says where the log goes.
+fn names_one(config: &Config) -> bool {
+    config.log_prefix.is_some() || config.run_directory.is_some()
 }
 
 /// The log file, named as upstream's.

@@ -13,7 +13,7 @@ use os::error::{Error, Kind, Result};
 use os::private;
 
 /// The version: it changes with every change of the messages or of the shared memory.
-pub const PROTOCOL: u32 = 10;
+pub const PROTOCOL: u32 = 11;
 
 /// The first message over a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,8 +76,8 @@ pub fn portable(config: &Config) -> Result<Config> {
             .map_err(|error| Error::system(format!("the path {}", path.display()), &error))
     };
     let mut config = config.clone();
-    let Config { scratch, persistent, meta, log_prefix, .. } = &mut config;
-    for path in [scratch, persistent, meta, log_prefix] {
+    let Config { scratch, persistent, meta, log_prefix, run_directory, .. } = &mut config;
+    for path in [scratch, persistent, meta, log_prefix, run_directory] {
         *path = path.as_deref().map(absolute).transpose()?;
     }
     config.trace = None;
@@ -92,10 +92,12 @@ pub fn portable(config: &Config) -> Result<Config> {
 /// # Errors
 /// There is no directory that only this user can enter.
 pub fn path(config: &Config) -> Result<PathBuf> {
-    match &config.hand_over {
-        Some(name) => path_of_name(name),
-        None => Ok(private::directory()?.join(name_in(&mount_space(), BACKEND, config)?)),
-    }
+    let directory = private::directory(config.run_directory.as_deref())?;
+    let name = match &config.hand_over {
+        Some(name) => name_in(&mount_space(), KEEPER, name)?,
+        None => name_in(&mount_space(), BACKEND, config)?,
+    };
+    Ok(directory.join(name))
 }
 
 /// The socket path of the backend that keeps memory under this name (`hand_over`).
@@ -103,7 +105,7 @@ pub fn path(config: &Config) -> Result<PathBuf> {
 /// # Errors
 /// As [`path`].
 pub(crate) fn path_of_name(name: &str) -> Result<PathBuf> {
-    Ok(private::directory()?.join(name_in(&mount_space(), KEEPER, &name)?))
+    Ok(private::directory(None)?.join(name_in(&mount_space(), KEEPER, &name)?))
 }
 
 /// The sockets of all backends that keep memory under a name.
@@ -111,7 +113,7 @@ pub(crate) fn path_of_name(name: &str) -> Result<PathBuf> {
 /// # Errors
 /// As [`path`]; or the directory cannot be read.
 pub(crate) fn kept_sockets() -> Result<Vec<PathBuf>> {
-    let directory = private::directory()?;
+    let directory = private::directory(None)?;
     let failed = |error| Error::system(format!("reading {}", directory.display()), &error);
     let prefix = format!("{KEEPER}-{PROTOCOL}-");
     let mut found = Vec::new();
