@@ -17,7 +17,7 @@
 //! clock), and without allocation unless its checkpoint has another name than the one before. Only a
 //! thread's first record needs a ring, a new one or one that another thread has released. Records that
 //! find the ring full are dropped and counted. A thread writes the file every few milliseconds as an
-//! array whose closing bracket may be missing, so the file of a killed job is readable. Times are those
+//! array, whose closing bracket is written each time, so the file of a killed job is whole. Times are those
 //! of `CLOCK_MONOTONIC`, so files of processes on one node can be merged; `clock_error_ns` is the
 //! accuracy. A counter is recorded under the lock that protects its quantity, so its records are in
 //! order.

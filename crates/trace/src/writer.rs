@@ -2,7 +2,7 @@
 //! a killed job lacks little.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +29,10 @@ const MOST_RINGS: usize = 512;
 
 /// The text before the first line.
 const FIRST: &str = "[\n";
+
+/// The text after the last line. It is written each time, and the next line is written over it: so the file of a killed
+/// job is whole.
+const LAST: &str = "\n]\n";
 
 /// What the writer has to take over, beside the records.
 #[derive(Debug)]
@@ -77,6 +81,7 @@ impl Writer {
             path,
             process,
             text: String::new(),
+            end: 0,
             separator: FIRST,
             broken: false,
             rings: Vec::new(),
@@ -174,6 +179,8 @@ struct TraceFile {
     path: PathBuf,
     process: u32,
     text: String,
+    /// Where the next line goes in the file.
+    end: u64,
     /// The text before the next line.
     separator: &'static str,
     broken: bool,
@@ -184,6 +191,9 @@ struct TraceFile {
 
 impl TraceFile {
     fn write_all(mut self) {
+        self.text.push('[');
+        self.flush();
+        self.end = 0;
         loop {
             // First, so that all records before the request to finish are collected.
             let goes_on = self.apply_updates();
@@ -201,8 +211,6 @@ impl TraceFile {
                 self.reported
             );
         }
-        self.text.push_str(if self.separator == FIRST { "[\n]\n" } else { "\n]\n" });
-        self.flush();
         if let Ok(file) = self.file.get() {
             files::unlock_exclusive(file);
         }
@@ -268,9 +276,15 @@ impl TraceFile {
 
     fn flush(&mut self) {
         if !self.broken && !self.text.is_empty() {
-            if let Err(error) = (&self.file).write_all(self.text.as_bytes()) {
-                log::warn!("the trace {} ends here: {error}", self.path.display());
-                self.broken = true;
+            let len = self.text.len() as u64;
+            self.text.push_str(LAST);
+            let file = self.file.get();
+            match file.and_then(|file| file.write_all_at(self.text.as_bytes(), self.end)) {
+                Ok(()) => self.end += len,
+                Err(error) => {
+                    log::warn!("the trace {} ends here: {error}", self.path.display());
+                    self.broken = true;
+                }
             }
         }
         self.text.clear();
