@@ -108,6 +108,8 @@ static void fill_up_sync(const char *filler)
 {
     take(SMALL, 1);
     OK(VELOC_Checkpoint("full", 1));
+    /* It has to be in its file before the next one fills the disk. */
+    OK(VELOC_Checkpoint_wait());
     take(LARGE, 2);
     REFUSED(VELOC_Checkpoint("full", 2), "full-0-2.dat");
     EQUAL(VELOC_Restart_test("full", 0), 1);

@@ -123,10 +123,9 @@ impl Incremental {
         self.written.as_ref().err().map(String::as_str)
     }
 
-    /// Whether a version's number is taken again while deltas on the old one may not be in their files yet.
-    pub(super) fn takes_again(&self, name: &str, version: i32) -> bool {
-        let own = self.names.get(name).filter(|own| own.reuses < MOST_REUSES);
-        own.is_some_and(|own| own.last.as_ref().is_some_and(|last| last.version >= version))
+    /// Whether a name may have deltas that are not in their files yet.
+    pub(super) fn may_have_deltas(&self, name: &str) -> bool {
+        self.names.get(name).is_none_or(|own| own.reuses < MOST_REUSES)
     }
 
     /// Plans a checkpoint of these regions (id, address, length), of which `is_own` says whether nobody but this
@@ -351,7 +350,7 @@ impl Client {
             self.engine.degrade("incremental", text);
         }
         incremental.hear_of_failures(self.engine.failed_steps());
-        if incremental.takes_again(of.0, of.1) {
+        if incremental.may_have_deltas(of.0) && self.engine.has_taken(of.0, of.1) {
             // What was taken from the version that goes has to be in its file, where it is made whole.
             self.engine.settle()?;
         }

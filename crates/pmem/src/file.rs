@@ -55,8 +55,8 @@ impl Pmem {
     /// Opens a file of arrays, or makes one with room for `bytes` of them.
     ///
     /// # Errors
-    /// It is another user's; another process has it open; it is none, damaged, of another version or machine, or of another size; the disk has
-    /// no room; or as [`Mapped::new`]. All name the path.
+    /// It is another user's; another process has it open; it is none, damaged, of another version or machine, or of another
+    /// size; the disk has no room; or as [`Mapped::new`]. All name the path.
     pub fn open(path: &Path, bytes: u64, survives: Survives) -> Result<Pmem> {
         let path = &place(path)?;
         let within = |error: Error| error.within(path.display());

@@ -99,17 +99,11 @@ fn check(path: &Path) -> Result<()> {
 
 /// Sets the directory of the log file from this configuration, unless it is set.
 pub fn set_directory(config: &Config) {
-    let own = || private::directory(config.run_directory.as_deref());
     // One that cannot be had is told of where it is needed.
-    let directory = config.log_prefix.clone().map_or_else(own, Ok);
-    if let Some(directory) = directory.ok().filter(|_| names_one(config)) {
+    let own = || private::directory(Some(config.run_directory.as_ref()?)).ok();
+    if let Some(directory) = config.log_prefix.clone().or_else(own) {
         let _ = DIRECTORY.set(directory);
     }
-}
-
-/// Whether the configuration says where the log goes.
-fn names_one(config: &Config) -> bool {
-    config.log_prefix.is_some() || config.run_directory.is_some()
 }
 
 /// The log file, named as upstream's.
