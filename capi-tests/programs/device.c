@@ -130,6 +130,42 @@ static void pieces(const char *configuration)
     CU(cuCtxDestroy_v2(context));
 }
 
+/* Work of another context that writes to managed memory, late. */
+struct late {
+    void *memory;
+    int version;
+};
+
+static void write_late(void *what)
+{
+    struct late *late = what;
+    struct timespec pause = {0, 100000000};
+    nanosleep(&pause, NULL);
+    fill(late->memory, BYTES, 3, late->version);
+}
+
+/* What `other` has queued is waited for, before a checkpoint and before a restart: the current context is the
+ * job's. */
+static void in_order_with(CUcontext job, CUcontext other, void *managed, int version)
+{
+    struct late good = {managed, version}, junk = {managed, 99};
+    CUstream stream;
+    CU(cuCtxSetCurrent(other));
+    CU(cuStreamCreate(&stream, STREAM_NON_BLOCKING));
+    CU(cuLaunchHostFunc(stream, write_late, &good));
+    CU(cuCtxSetCurrent(job));
+    OK(VELOC_Checkpoint("good", version));
+    CU(cuCtxSetCurrent(other));
+    CU(cuLaunchHostFunc(stream, write_late, &junk));
+    CU(cuCtxSetCurrent(job));
+    OK(VELOC_Restart("good", version));
+    CU(cuCtxSetCurrent(other));
+    CU(cuStreamSynchronize(stream));
+    CU(cuStreamDestroy_v2(stream));
+    CU(cuCtxSetCurrent(job));
+    CONTENT(managed, BYTES, 3, version);
+}
+
 /* Memory of another context of the same device. */
 static void context(const char *configuration)
 {
@@ -148,6 +184,7 @@ static void context(const char *configuration)
     OK(VELOC_Checkpoint("good", 2));
     OK(VELOC_Restart("good", 2));
     CONTENT((void *)(uintptr_t)managed, BYTES, 3, 1);
+    in_order_with(first, second, (void *)(uintptr_t)managed, 3);
     OK(VELOC_Mem_unprotect(3));
     still_there(device);
     OK(VELOC_Finalize(1));
@@ -159,8 +196,8 @@ static void context(const char *configuration)
 /* Memory of another device. */
 static void other_device(const char *configuration)
 {
-    CUcontext first = cuda_start(), second;
-    CUdeviceptr device = device_memory(BYTES), foreign;
+    CUcontext first = cuda_start(), second, primary;
+    CUdeviceptr device = device_memory(BYTES), foreign, managed;
     int devices;
     CU(cuDeviceGetCount(&devices));
     if (devices < 2) {
@@ -173,6 +210,11 @@ static void other_device(const char *configuration)
     OK(VELOC_Init_single(0, configuration));
     REFUSED(VELOC_Mem_protect(2, as_pointer(foreign), BYTES, 1), "region 2|device 1|device 0");
     one_good_checkpoint(device);
+    managed = managed_memory(BYTES);
+    OK(VELOC_Mem_protect(3, as_pointer(managed), BYTES, 1));
+    primary = cuda_primary(1);
+    in_order_with(first, primary, as_pointer(managed), 3);
+    OK(VELOC_Mem_unprotect(3));
     still_there(device);
     OK(VELOC_Finalize(1));
     /* The other device has its turn in the next job. */

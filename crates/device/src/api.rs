@@ -200,6 +200,17 @@ pub trait DeviceApi: std::fmt::Debug + Send + Sync {
     /// invalidate.
     fn synchronize(&self) -> Result<()>;
 
+    /// The same in every device's primary context but this one: programs of the CUDA runtime use no other. A kind
+    /// with one context waits for nothing.
+    fn synchronize_other_devices(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The same in the context that owns the memory at `address`, if it is another one.
+    fn synchronize_owner(&self, _address: u64) -> Result<()> {
+        Ok(())
+    }
+
     /// The driver's answer about an address, which is not accessed. Asked with each checkpoint for
     /// each region, so it must not wait for the device. Memory that was freed is unknown.
     fn memory_at(&self, address: u64) -> Result<MemoryInfo>;

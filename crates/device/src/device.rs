@@ -3,6 +3,7 @@
 //! The library creates no context: it uses the one that is current on the calling thread, else a
 //! device's primary context if that exists.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use super::api::{Capabilities, DeviceApi, DeviceInfo, Entered};
@@ -13,12 +14,14 @@ use os::error::Result;
 pub struct Device {
     api: Arc<dyn DeviceApi>,
     info: DeviceInfo,
+    /// Whether managed memory was seen, which other contexts' work may use.
+    shares: AtomicBool,
 }
 
 impl Device {
     /// A device of any kind.
     pub fn new(info: DeviceInfo, api: Arc<dyn DeviceApi>) -> Device {
-        Device { api, info }
+        Device { api, info, shares: AtomicBool::new(false) }
     }
 
     /// The operations of the device's kind.
@@ -56,7 +59,19 @@ impl Device {
         self.api.free_memory()
     }
 
-    /// Waits for all work that is queued in the context, on every stream.
+    /// Has [`synchronize`](Self::synchronize) wait for other devices, too, from here on, and waits for the context
+    /// that owns the managed memory at `address`.
+    pub(crate) fn shares(&self, address: u64, owned_by_another: bool) -> Result<()> {
+        self.shares.store(true, Ordering::Relaxed);
+        if !owned_by_another {
+            return Ok(());
+        }
+        let _current = self.enter()?;
+        self.api.synchronize_owner(address)
+    }
+
+    /// Waits for all work that is queued in the context, on every stream; in a process that has managed memory
+    /// also for what is queued in the other devices' primary contexts, as it may use that memory.
     ///
     /// # Errors
     /// A stream is being captured into a graph, which waiting would invalidate. For streams that
@@ -64,7 +79,11 @@ impl Device {
     /// failure.
     pub fn synchronize(&self) -> Result<()> {
         let _current = self.enter()?;
-        self.api.synchronize()
+        self.api.synchronize()?;
+        match self.shares.load(Ordering::Relaxed) {
+            true => self.api.synchronize_other_devices(),
+            false => Ok(()),
+        }
     }
 
     /// The device's ordinal.

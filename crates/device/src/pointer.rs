@@ -66,7 +66,7 @@ fn check_end(device: &Device, found: &MemoryInfo, last: u64) -> Result<()> {
 
 impl Pointer {
     /// Classifies `len` bytes at `address`. Device memory must belong to `device`, and contain all the
-    /// bytes.
+    /// bytes. Managed memory may belong to another context, whose queued work is waited for here.
     pub fn classify(device: &Device, address: u64, len: u64) -> Result<Pointer> {
         let _current = device.enter()?;
         let found = device.api().memory_at(address)?;
@@ -89,6 +89,9 @@ impl Pointer {
                 "the pointer {address:#x} belongs to another context of device {ordinal} than the one \
                  this job's checkpoints are kept in"
             )));
+        }
+        if managed {
+            device.shares(address, found.owner == Owner::AnotherContext)?;
         }
         if len > 0 {
             check_end(device, &found, address.saturating_add(len))

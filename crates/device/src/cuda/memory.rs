@@ -8,6 +8,7 @@ use cudarc::driver::sys::{CUcontext, CUmem_range_attribute, CUpointer_attribute}
 
 use super::context::{active_devices, current, device_with, with_primary_context};
 use super::driver::{Driver, CONTEXT_IS_DESTROYED, INVALID_CONTEXT};
+use super::Context;
 use crate::api::{Advice, MemoryInfo, MemoryKind, Owner};
 use crate::device::Device;
 use os::error::{Error, Kind, Result};
@@ -89,6 +90,11 @@ impl Attributes {
             len: self.size as u64,
             mapped: self.mapped != 0,
         }
+    }
+
+    /// The context that the memory belongs to.
+    pub(super) fn owner(&self) -> Option<Context> {
+        (!self.context.is_null()).then_some(Context(self.context))
     }
 
     /// Whether the driver knows the memory.

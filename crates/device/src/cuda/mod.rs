@@ -97,6 +97,11 @@ impl Drop for CudaDevice {
     }
 }
 
+/// What another device's context is waited for.
+fn of_device(device: CUdevice) -> String {
+    format!("waiting for device {device}, which may use managed memory")
+}
+
 fn raw_stream(stream: StreamHandle) -> CUstream {
     stream.0 as CUstream
 }
@@ -144,6 +149,24 @@ impl DeviceApi for CudaDevice {
 
     fn advice(&self, range: &Range<u64>) -> Result<Advice> {
         memory::advice(&self.driver, range)
+    }
+
+    fn synchronize_other_devices(&self) -> Result<()> {
+        for device in context::active_devices(&self.driver)? {
+            if device != self.device || !self.retained {
+                let wait = |_| self.synchronize().map_err(|error| error.within(of_device(device)));
+                context::with_primary_context(&self.driver, device, wait)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn synchronize_owner(&self, address: u64) -> Result<()> {
+        let Some(owner) = Attributes::of(&self.driver, address)?.owner() else { return Ok(()) };
+        let whose =
+            || format!("waiting for the context that the memory at {address:#x} belongs to");
+        context::within(&self.driver, owner, || self.synchronize())
+            .map_err(|error| error.within(whose()))
     }
 
     fn synchronize(&self) -> Result<()> {
