@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use capi_tests::backends::MARK;
 use capi_tests::job::Job;
 use capi_tests::mpi::Mpi;
-use capi_tests::program::mpi_program;
+use capi_tests::program::{mpi_program, staged};
 use capi_tests::run::Run;
 
 use crate::mpi::every_mpi;
@@ -109,6 +110,47 @@ fn aggregated_files_are_of_one_run() {
         ends_by_kill(mpi.script(&job, "@0:take=x:5:60 barrier kill").unwrap());
         job.configure(&format!("{scratch}persistent = DIR/persistent\naggregated = true\n"));
         mpi.script(&job, "newest=x:5 restore=x:5:50").unwrap().succeed();
+    }
+}
+
+/// Run A is killed after processes 1 and 2 have handed version 5 over, run B after process 0 has. Catches memory that
+/// passes for any run's.
+#[test]
+fn memory_that_is_handed_over_is_of_one_run() {
+    for mpi in every_mpi() {
+        let job = Job::new("");
+        let name = format!("capi-tests-runs-{}", std::process::id());
+        job.configure(&format!(
+            "mode = async\nephemeral = true\nhost_cache_size = 16M\nhand_over = {name}\nlog_prefix = DIR/log\n"
+        ));
+        let commands = "take=x:4 @1:take=x:5:50 @2:take=x:5:50 barrier kill";
+        let Some(run) = mpi.script(&job, commands) else { return };
+        ends_by_kill(run);
+        ends_by_kill(
+            mpi.script(&job, "newest=x:4 restore=x:4 @0:take=x:5:60 barrier kill").unwrap(),
+        );
+        let commands = "refuse=x:5:different_runs newest=x:4 restore=x:4 take=x:5:70 newest=x:5";
+        mpi.script(&job, commands).unwrap().succeed();
+        let drop = Run::new(&staged().bin().join("veloc-backend")).env(MARK, job.path(""));
+        assert!(drop.args(&format!("drop {name}")).end().status.success());
+    }
+}
+
+/// Process 1's file of run A is rebuilt, and then run B takes that version on process 0 alone. Catches a rebuilt file
+/// without its run.
+#[test]
+fn a_file_that_is_rebuilt_is_of_the_run_that_made_it() {
+    for mpi in every_mpi() {
+        let job = Job::new("mode = sync\nscratch = DIR/scratch\nec_interval = 0\n");
+        let Some(run) = of(mpi, &job, 2, "take=x:4 take=x:5:50") else { return };
+        run.succeed();
+        let lost = job.scratch().join("x-1-5.dat");
+        fs::remove_file(&lost).unwrap();
+        of(mpi, &job, 2, "newest=x:5 restore=x:5:50").unwrap().succeed();
+        assert!(lost.exists(), "it was not rebuilt");
+        ends_by_kill(of(mpi, &job, 2, "restore=x:4 @0:take=x:5:60 barrier kill").unwrap());
+        let commands = "refuse=x:5:different_runs newest=x:4 restore=x:4";
+        of(mpi, &job, 2, commands).unwrap().succeed();
     }
 }
 

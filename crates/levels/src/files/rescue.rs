@@ -158,12 +158,13 @@ pub(super) struct Roll {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::output::Output;
     use crate::files::AggregatePart;
     use config::Config;
     use format::identity::Identity;
 
-    /// Catches a part that nobody finds any more, a part that replaces a file that is there, and
-    /// one of another process.
+    /// Catches a part that nobody finds any more, a part that replaces a file that is there, one of another process,
+    /// and a file that does not say which run made it.
     #[test]
     fn a_part_becomes_a_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -178,14 +179,14 @@ mod tests {
         let of = |rank| Files::open(&config, rank).unwrap();
         let put = |rank, version, text: &str, attempt| {
             let files = of(rank);
-            std::fs::write(files.scratch_path("x", version).unwrap(), text).unwrap();
             let place = AggregatePart {
                 offset: u64::from(rank) * 5,
                 ranks: 3,
                 identity: Identity { run: 7, generation: 1 },
                 attempt,
             };
-            assert_eq!(files.persist_part("x", version, &place).unwrap(), 5);
+            let put = |output: &mut Output| output.put(text.as_bytes());
+            assert_eq!(files.write_part("x", version, &place, put).unwrap(), 5);
         };
         put(0, 1, "first", 1);
         put(2, 1, "third", 1);
@@ -200,6 +201,9 @@ mod tests {
         assert_eq!(read(0, 1).as_deref(), Some("first"));
         assert_eq!(read(1, 1), None);
         assert_eq!(read(2, 1).as_deref(), Some("third"));
+        let path = of(2).persistent_path("x", 1).unwrap();
+        let made_by = of(2).identity_of(&std::fs::File::open(&path).unwrap(), &path);
+        assert_eq!(made_by, Identity { run: 7, generation: 1 });
         assert_eq!(read(2, 2).as_deref(), Some("there"));
 
         // The job was killed with all parts in the file, and no file has that version.
