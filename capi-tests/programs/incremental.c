@@ -2,7 +2,7 @@
  * Checkpoints that have what was written since the last one (incremental):
  *
  *   incremental <configuration> [from=N] [to=N] [bytes=N] [writes=N] [check=N] [back=1] [calm=1] [kill=1] [storm=1]
- *               [newest=1] [forbid=1] [device=1] [many=1] [limit=1] [turns=N]
+ *               [newest=1] [forbid=1] [device=1] [many=1] [limit=1] [turns=N] [pair=1]
  *
  * Six regions change at random from one version to the next: by stores, by system calls, by memory that is discarded,
  * mapped anew, moved, or protected at another place or with another length; one is captured by protection in some
@@ -20,6 +20,8 @@
  *   many=1     1500 regions of different lengths, instead
  *   limit=1    a version that cannot be written, and one after it, instead
  *   turns=N    takes N version numbers in turn, up to step TO, instead; with check=1 restores what was taken so
+ *   pair=1     takes a version of 400,000 bytes as the script program does, and one in which the first has changed,
+ *              instead; with check=1 restores both
  */
 #define _GNU_SOURCE
 #include "cuda.h"
@@ -354,6 +356,28 @@ static void turns(int numbers, int to, int check)
     puts("done");
 }
 
+static void pair(int check)
+{
+    const size_t bytes = 400000;
+    unsigned char *memory = map_as(MAP_PRIVATE, bytes);
+    OK(VELOC_Mem_protect(1, memory, bytes, 1));
+    if (check) {
+        OK(VELOC_Restart("x", 2));
+        memory[0]--;
+        CONTENT(memory, bytes, 1, 1);
+        OK(VELOC_Restart("x", 1));
+    } else {
+        fill(memory, bytes, 1, 1);
+        OK(VELOC_Checkpoint("x", 1));
+        memory[0]++;
+        OK(VELOC_Checkpoint("x", 2));
+        memory[0]--;
+    }
+    CONTENT(memory, bytes, 1, 1);
+    OK(VELOC_Finalize(1));
+    puts("done");
+}
+
 int main(int argc, char **argv)
 {
     int from = (int)number(argc, argv, "from", 0), to = (int)number(argc, argv, "to", 30);
@@ -386,6 +410,10 @@ int main(int argc, char **argv)
 #endif
     if (number(argc, argv, "turns", 0)) {
         turns((int)number(argc, argv, "turns", 0), to, check);
+        return 0;
+    }
+    if (number(argc, argv, "pair", 0)) {
+        pair(check);
         return 0;
     }
     if (number(argc, argv, "newest", 0)) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use capi_tests::backends::{wait_for_backends, MARK};
 use capi_tests::depth::{cases, times};
+use capi_tests::ground::Ground;
 use capi_tests::job::{files, names, Job};
 use capi_tests::mpi::{every_mpi, OPEN_MPI};
 use capi_tests::program::mpi_program;
@@ -298,6 +299,41 @@ fn numbers_are_taken_again() {
             }
         }
     }
+}
+
+/// A number is taken again while there is no room to make the delta on it whole. Catches a base that goes all the same,
+/// and an error that does not say which version stays.
+#[test]
+fn a_base_stays_where_a_delta_cannot_be_made_whole() {
+    if !*TELLS {
+        return;
+    }
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\nincremental = true\n");
+    job.run("incremental", "pair=1").succeed();
+    // The file, its delta and the temporary one of the new version, but not the one of the delta.
+    let ground = Ground::injected(&job, "scratch", 1_000_000);
+    let failed = "size=400000 fail=x:1:x-0-1.dat_stays|written_since|No_space_left";
+    ground.under(job.run("script", failed)).succeed();
+    job.run("incremental", "pair=1 check=1").succeed();
+    job.run("script", "size=400000 take=x:1:30 restore=x:1:30 newest=x:2").succeed();
+    assert_eq!(table(&job.scratch().join("x-0-2.dat")).needed(), None);
+}
+
+/// A damaged delta has nothing that its base could be kept for. Catches a number that cannot be taken any more.
+#[test]
+fn a_damaged_delta_holds_no_base() {
+    if !*TELLS {
+        return;
+    }
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\nincremental = true\n");
+    job.run("incremental", "pair=1").succeed();
+    let path = job.scratch().join("x-0-2.dat");
+    let mut bytes = fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let commands = "size=400000 take=x:1:30 refuse=x:2 newest=x:1 restore=x:1:30";
+    let ended = job.run("script", commands).succeed();
+    assert!(ended.stderr.contains("is lost with its base"), "{}", ended.stderr);
 }
 
 /// Several processes, whose files have parities. Catches bases that are removed for all when one needs them.

@@ -7,7 +7,7 @@ use crate::level::FileLevel;
 use format::delta::{self, Base, Table, REGION};
 use format::header::Header;
 use format::identity::Identity;
-use os::error::Result;
+use os::error::{Kind, Result};
 use os::{files, times};
 
 impl Files {
@@ -15,7 +15,8 @@ impl Files {
     /// delta that was taken from it, in either level, become a file that has everything.
     ///
     /// # Errors
-    /// [`Kind::OtherJob`]: it is of a job with another number of processes; or a delta cannot be read or written.
+    /// [`Kind::OtherJob`]: it is of a job with another number of processes; or a delta cannot be read or written. One
+    /// that is damaged is of no use with its base, either, and is a warning.
     pub(super) fn let_go(&self, name: &str, version: i32, path: &Path) -> Result<()> {
         self.check_replaced(name, path)?;
         // Whatever is no file of an incremental job is nobody's base.
@@ -39,7 +40,14 @@ impl Files {
             let Ok(opened) = Opened::read(&path) else { continue };
             let Ok(Some(table)) = table_of(&opened) else { continue };
             if table.needed() == Some(gone) {
-                self.rebase(level, name, version, opened, table.number)?;
+                match self.rebase(level, name, version, opened, table.number) {
+                    Err(error) if error.kind() == Kind::Corrupt => {
+                        log::warn!(
+                            "version {version} of \"{name}\" is lost with its base: {error}"
+                        );
+                    }
+                    done => done?,
+                }
             }
         }
         Ok(())

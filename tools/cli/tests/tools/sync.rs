@@ -7,7 +7,7 @@ use crate::files::{checkpoint, incremental, Job};
 
 /// Checkpoints of each rank that persistent lacks are copied, with their time, and nothing else is
 /// touched. Catches a rank that is passed over, a damaged file that is copied, an exit code that
-/// hides it, and a copy of a name that was not asked for.
+/// hides it, a copy of a name that was not asked for, and an open that waits for a pipe's other end.
 #[test]
 fn what_persistent_lacks_is_copied() {
     let job = Job::new();
@@ -30,6 +30,10 @@ fn what_persistent_lacks_is_copied() {
     assert_eq!(said, "persistent lacks nothing that is due\n");
     job.veloc("sync --config veloc.cfg").failure(&["\"y\" version 1 of rank 0"]);
     assert!(!job.path("persistent/y-0-1.dat").exists());
+    let pipe = std::ffi::CString::new(job.path("scratch/x-0-3.dat").to_str().unwrap()).unwrap();
+    // SAFETY: a string that ends with a null byte.
+    assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+    job.veloc("sync x --config veloc.cfg").failure(&["version 3 of rank 0", "a pipe"]);
 }
 
 /// More versions are kept than `max_versions` if deltas need them. Catches a delta that is copied without its base, one
