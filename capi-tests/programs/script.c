@@ -6,6 +6,8 @@
  *   id=NUMBER                and this id
  *   take=NAME:V[:CONTENT]    takes a checkpoint, with the content of version V or CONTENT
  *   restore=NAME:V[:CONTENT] restores it and checks what it has
+ *   list=NAME:V[:CONTENT]    the same by VELOC_Restart_list
+ *   nolist=NAME:V[:WORDS]    that fails, with these words
  *   refuse=NAME:V[:WORDS]    a restore of it fails, with these words (separated by '|', "_" is ' ')
  *   leave=NAME:V[:WORDS]     the same, and it leaves the memory as it was
  *   try=NAME:V[:CONTENT]     a restore of it either fails and leaves the memory as it was, or says
@@ -213,6 +215,16 @@ static void perform(const char *command)
         memset(memory, 0xee, bytes);
         OK(VELOC_Restart(f.name, (int)f.version));
         CONTENT(memory, bytes, 1, content_of(&f));
+    } else if (is(command, "list", &value) || is(command, "nolist", &value)) {
+        VELOC_Region region = {id_of_region, memory, bytes, 1};
+        f = split(value);
+        memset(memory, 0xee, bytes);
+        if (command[0] == 'n') {
+            REFUSED(VELOC_Restart_list(f.name, (int)f.version, &region, 1, 0), words_of(&f));
+        } else {
+            OK(VELOC_Restart_list(f.name, (int)f.version, &region, 1, 0));
+            CONTENT(memory, bytes, 1, content_of(&f));
+        }
     } else if (is(command, "refuse", &value)) {
         f = split(value);
         REFUSED(VELOC_Restart(f.name, (int)f.version), words_of(&f));

@@ -38,9 +38,14 @@ fn ranks_are_restored_from_one_run() {
             let commands = format!("newest=x:4 restore=x:4 @0:take=x:5:60 {killed}");
             ends_by_kill(mpi.script(&job, &commands).unwrap());
             let words = "version_5|different_runs";
-            let commands = format!("refuse=x:5:{words} newest=x:4 restore=x:4 take=x:5:70 wait");
+            let commands = format!(
+                "refuse=x:5:{words} nolist=x:5:{words} newest=x:4 list=x:4 restore=x:4 take=x:5:70 wait"
+            );
             mpi.script(&job, &commands).unwrap().succeed();
-            mpi.script(&job, "newest=x:5 restore=x:5:70").unwrap().succeed();
+            // What one process lacks, the others are told.
+            let commands =
+                "newest=x:5 restore=x:5:70 @1:id=9 nolist=x:5:no_region_9 @1:id=1 list=x:5:70";
+            mpi.script(&job, commands).unwrap().succeed();
         }
     }
 }

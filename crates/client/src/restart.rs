@@ -47,7 +47,7 @@ impl Client {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Restore).of(name, version);
         let since = Instant::now();
-        let (prepared, unread) = self.open_restart(name, version, of, true)?;
+        let (prepared, unread) = self.open_restart(name, version, of, Some(&Selection::All))?;
         let recovered = prepared.map_or(Ok(()), |prepared| self.recover_prepared(&prepared));
         let ended = self.restart_end(recovered.is_ok());
         recovered.and(ended)?;
@@ -80,6 +80,9 @@ impl Client {
         let since = Instant::now();
         let list = list.and_then(|list| self.checked_list(Some(name), list, called));
         let ids = list.iter().flatten().map(|(id, _)| *id).collect();
+        let selection = Selection::Some(ids);
+        // An empty list may ask for a file of the application's own, of which nothing can be copied back.
+        let wanted = list.as_ref().is_ok_and(|list| !list.is_empty()).then_some(&selection);
         let mut group = Group::default();
         for (id, memory) in list.iter().flatten() {
             group.protect(*id, Protected::Memory(memory.clone()));
@@ -87,9 +90,9 @@ impl Client {
         let own = self.regions.exchange(name, Some(group));
         let open = std::mem::replace(&mut self.phase, Phase::Idle);
         // The others hear of a list that is none: no checkpoint has an empty name.
-        let opened = self.open_restart(if list.is_ok() { name } else { "" }, version, None, false);
-        let restored = opened.and_then(|_| {
-            let recovered = self.recover_selected(&Selection::Some(ids));
+        let opened = self.open_restart(if list.is_ok() { name } else { "" }, version, None, wanted);
+        let restored = opened.and_then(|(prepared, _)| {
+            let recovered = prepared.map_or(Ok(()), |prepared| self.recover_prepared(&prepared));
             self.restart_end(recovered.is_ok() && consumed).and(recovered)
         });
         self.phase = open;
@@ -103,17 +106,17 @@ impl Client {
     /// Opens a checkpoint for recovery, and ends a restart that is open. Collective under MPI: it
     /// is opened on every process or on none, whichever rank's checkpoint each of them wants.
     pub fn restart_begin(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
-        self.open_restart(name, version, of, false).map(drop)
+        self.open_restart(name, version, of, None).map(drop)
     }
 
-    /// Opens a checkpoint for recovery. For a `whole` restart it also returns what is copied back,
-    /// and whether the checksum is still to be compared.
+    /// Opens a checkpoint for recovery. Of what is to be copied at once it also returns where to, which is found before
+    /// the processes agree; and whether the checksum is still to be compared.
     fn open_restart(
         &mut self,
         name: &str,
         version: i32,
         of: Option<u32>,
-        whole: bool,
+        copied: Option<&Selection>,
     ) -> Result<(Option<Prepared>, bool)> {
         let other = self.other(of);
         self.end_open_restart();
@@ -128,7 +131,7 @@ impl Client {
         };
         let any = Identity::UNKNOWN;
         let mut begun =
-            proper.clone().and_then(|()| self.begin_one(name, version, other, whole, any));
+            proper.clone().and_then(|()| self.begin_one(name, version, other, copied, any));
         // Each process rebuilds its own file only.
         let own = proper.is_ok() && other.is_none();
         let why = match self.make_good(name, version, own, begun.is_ok()) {
@@ -136,7 +139,7 @@ impl Client {
             Ok(Some(Ok(()))) => {
                 // The file that was opened before may have been an old one.
                 end(begun);
-                begun = self.begin_one(name, version, other, whole, any);
+                begun = self.begin_one(name, version, other, copied, any);
                 None
             }
             Ok(Some(Err(why))) | Err(why) => Some(why),
@@ -148,7 +151,7 @@ impl Client {
                 // A process that has found nothing keeps its reason.
                 let failed = begun.as_ref().err().cloned();
                 end(begun);
-                begun = self.begin_of_common_run(name, version, other, whole);
+                begun = self.begin_of_common_run(name, version, other, copied);
                 if let Some(failed) = failed {
                     end(std::mem::replace(&mut begun, Err(failed)));
                 }
@@ -190,13 +193,13 @@ impl Client {
         name: &str,
         version: i32,
         other: Option<u32>,
-        whole: bool,
+        copied: Option<&Selection>,
         wanted: Identity,
     ) -> Result<Begun> {
         let part_of = |id| self.regions.of(name).part(id);
         let agrees = self.has_others();
         let mut unread = None;
-        if whole && !agrees && other.is_none() {
+        if matches!(copied, Some(Selection::All)) && !agrees && other.is_none() {
             unread = self.engine.begin_restore_unproven(name, version, part_of);
         }
         let is_unread = unread.is_some();
@@ -212,8 +215,8 @@ impl Client {
             self.engine.end_restore(restoring, false);
             return Err(error);
         }
-        let prepare = || self.prepare(&restoring, &Selection::All, |_, _| false);
-        let prepared = whole.then(prepare).transpose();
+        let prepare = |copied: &Selection| self.prepare(&restoring, copied, |_, _| false);
+        let prepared = copied.map(prepare).transpose();
         Ok(Begun { restoring, prepared, unread: is_unread })
     }
 
@@ -223,11 +226,11 @@ impl Client {
         name: &str,
         version: i32,
         other: Option<u32>,
-        whole: bool,
+        copied: Option<&Selection>,
     ) -> Result<Begun> {
         let Some(comm) = &self.comm else { return Err(of_several_runs(name, version)) };
         match self.common_run(comm, name, version, other)? {
-            Some(run) => self.begin_one(name, version, other, whole, run),
+            Some(run) => self.begin_one(name, version, other, copied, run),
             None => Err(of_several_runs(name, version)),
         }
     }
