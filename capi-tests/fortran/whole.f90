@@ -140,7 +140,7 @@ program whole
   call VELOC_Route_file(original, text(1:4), err); call refused(err, 'routed has 4 characters')
   call check(text(1:4) == '', 'half a path')
   call VELOC_Route_file(original, routed, err); call ok(err, 'VELOC_Route_file')
-  open(newunit=unit, file=trim(routed), action='write'); write(unit, '(a)') 'content'; close(unit)
+  open(newunit=unit, file=trim(routed), action='write', status='new'); write(unit, '(a)') 'content'; close(unit)
   call VELOC_Checkpoint_end(1, err); call ok(err, 'VELOC_Checkpoint_end')
   call VELOC_Checkpoint_wait(err); call ok(err, 'VELOC_Checkpoint_wait')
   open(newunit=unit, file=trim(original), action='read', status='old')

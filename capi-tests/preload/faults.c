@@ -1,6 +1,6 @@
 /*
  * Goes in front of the calls that change files, for machines where no file system can be mounted.
- * In the directory FAULTS_IN (and nowhere below it)
+ * In the directory FAULTS_IN and the folders of routed files in it (and nowhere else below it)
  *
  *   there is room for FAULTS_ROOM bytes of files; unset: for any number;
  *   while there is the file FAULTS_READ_ONLY, nothing can be changed, once this process has written as
@@ -37,12 +37,22 @@ static long written;
     if (next == NULL) \
         *(void **)&next = dlsym(RTLD_NEXT, #function)
 
+/* Whether a path begins with the folder of a file that is routed. */
+static int is_of_routed(const char *path)
+{
+    const char *mark = strstr(path, ".tmp-");
+    return path[0] == '.' && mark != NULL && memchr(path, '/', (size_t)(mark - path)) == NULL;
+}
+
 static int concerns(const char *path)
 {
     const char *directory = getenv("FAULTS_IN");
     size_t length = directory == NULL ? 0 : strlen(directory);
-    return length > 0 && path != NULL && strncmp(path, directory, length) == 0
-           && path[length] == '/' && strchr(path + length + 1, '/') == NULL;
+    const char *below;
+    if (length == 0 || path == NULL || strncmp(path, directory, length) != 0 || path[length] != '/')
+        return 0;
+    below = strchr(path + length + 1, '/');
+    return below == NULL || (is_of_routed(path + length + 1) && strchr(below + 1, '/') == NULL);
 }
 
 /* The path of an open file; empty if it has none. */
@@ -123,21 +133,36 @@ static DIR *open_directory(const char *path)
     return next(path);
 }
 
-static long room(void)
+/* The bytes of the files in a directory; -1: it cannot be opened. */
+static long bytes_in(const char *path)
 {
-    const char *room = getenv("FAULTS_ROOM");
-    long left = room == NULL ? 0 : atol(room);
-    DIR *directory = room == NULL ? NULL : open_directory(getenv("FAULTS_IN"));
+    DIR *directory = open_directory(path);
     struct dirent *entry;
     struct stat stat;
+    char folder[8192];
+    long bytes = 0, more;
     if (directory == NULL)
         return -1;
     while ((entry = readdir(directory)) != NULL)
-        if (fstatat(dirfd(directory), entry->d_name, &stat, AT_SYMLINK_NOFOLLOW) == 0
-            && S_ISREG(stat.st_mode))
-            left -= stat.st_size;
+        if (fstatat(dirfd(directory), entry->d_name, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
+            continue;
+        } else if (S_ISREG(stat.st_mode)) {
+            bytes += stat.st_size;
+        } else if (S_ISDIR(stat.st_mode) && is_of_routed(entry->d_name)) {
+            snprintf(folder, sizeof folder, "%s/%s", path, entry->d_name);
+            more = bytes_in(folder);
+            bytes += more > 0 ? more : 0;
+        }
     closedir(directory);
-    return left > 0 ? left : 0;
+    return bytes;
+}
+
+static long room(void)
+{
+    const char *room = getenv("FAULTS_ROOM");
+    long taken = room == NULL ? -1 : bytes_in(getenv("FAULTS_IN"));
+    long left = taken < 0 ? -1 : atol(room) - taken;
+    return taken < 0 ? -1 : left > 0 ? left : 0;
 }
 
 /* Keeps all other writers of the directory away, those of other processes too: between the count of the
@@ -283,6 +308,12 @@ int rename(const char *from, const char *to)
 {
     NEXT(rename);
     return concerns(to) && read_only() ? -1 : next(from, to);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    NEXT(mkdir);
+    return concerns(path) && read_only() ? -1 : next(path, mode);
 }
 
 int unlink(const char *path)

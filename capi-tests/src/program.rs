@@ -48,6 +48,24 @@ pub fn program(name: &str, flavour: Flavour) -> PathBuf {
     compile(command, &format!("{name}.c"), &["-lveloc-client", "-ldl", "-lpthread", "-lm"])
 }
 
+/// What a compiler needs to know of HDF5, if it is installed.
+pub fn hdf5() -> Option<Vec<String>> {
+    let found = Command::new("pkg-config").args(["--cflags", "--libs", "hdf5"]).output().ok()?;
+    let Some(flags) = String::from_utf8(found.stdout).ok().filter(|_| found.status.success())
+    else {
+        println!("skipped: HDF5 is not installed");
+        return None;
+    };
+    Some(flags.split_whitespace().map(str::to_owned).collect())
+}
+
+/// The executable of a program that uses a library.
+pub fn program_with(name: &str, flags: &[String]) -> PathBuf {
+    let mut libraries: Vec<&str> = flags.iter().map(String::as_str).collect();
+    libraries.extend(["-lveloc-client", "-lm"]);
+    compile(compiler(), &format!("{name}.c"), &libraries)
+}
+
 /// The executable of the program `source`, a path beside the other C programs, made with MPI by the
 /// compiler of an installation.
 pub fn mpi_program(compiler: &str, source: &str) -> PathBuf {

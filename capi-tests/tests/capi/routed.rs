@@ -4,6 +4,8 @@
 use std::fs;
 
 use capi_tests::job::{names, Job};
+use capi_tests::program::{fortran_program, found, hdf5, program_with};
+use capi_tests::run::Run;
 
 use crate::failing::{on_each, script, shell};
 
@@ -139,5 +141,26 @@ fn room_of_files_of_the_application_is_used_again() {
             let ended = script(ground, job.run("script", ""), &commands);
             assert!(!ended.stderr.contains("alone"), "{}", ended.stderr);
         });
+    }
+}
+
+/// Catches a file that is there, or locked, before the application makes it, and a folder that stays.
+#[test]
+fn libraries_make_and_lock_their_files() {
+    let Some(flags) = hdf5() else { return };
+    let mut programs = vec![program_with("hdf5", &flags)];
+    if found("gfortran").is_some() {
+        let mut more = vec!["-Wl,--no-as-needed", "-lhdf5_fortran"];
+        more.extend(flags.iter().map(String::as_str));
+        programs.push(fortran_program("gfortran", &more, &["checks", "hdf5"], &["veloc"]));
+    }
+    for program in programs {
+        for configuration in [ASYNC, SYNC] {
+            let job = Job::new(configuration);
+            let _ = Run::new(&program).arg(job.path("veloc.cfg")).arg(job.path("u.h5")).succeed();
+            for folder in [job.scratch(), job.persistent(), job.path("")] {
+                assert!(!names(&folder).iter().any(|name| name.contains(".tmp-")));
+            }
+        }
     }
 }

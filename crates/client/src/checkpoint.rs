@@ -6,7 +6,6 @@ use std::time::Instant;
 use super::callbacks::{Object, Written};
 use super::messages::Packed;
 use super::regions::Protected;
-use super::routed::Routed;
 use super::way::Ways;
 use super::{check_name, Client, Phase, Selection};
 use device::PAGEABLE;
@@ -240,8 +239,10 @@ impl Client {
             }
             Phase::Checkpoint { open, routed: Some(routed) } => {
                 let id = open.id;
-                let Routed { level, temporary, original, .. } = routed;
-                let committed = self.engine.commit_routed(open, level, &temporary, original);
+                let original = routed.original.clone();
+                let committed =
+                    self.engine.commit_routed(open, routed.level, &routed.temporary, original);
+                routed.remove_folder();
                 if let Some(agreement) = &mut self.agreement {
                     agreement.taken_alone(&self.engine, id);
                     if self.engine.writes_directly() {

@@ -252,7 +252,7 @@ impl Client {
             Phase::Idle => {}
             Phase::Checkpoint { open, routed } => {
                 if let Some(routed) = routed {
-                    drop(os::files::remove(&routed.temporary));
+                    routed.remove_folder();
                 }
                 self.engine.abort(open);
                 if let Some(incremental) = &mut self.incremental {

@@ -1,20 +1,20 @@
 //! A file-based checkpoint under way (`VELOC_Route_file`): the file that the application writes in
 //! place of its own.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use super::{Client, Phase};
 use engine::catalog::entry::FileLevel;
 use levels::files::Files;
-use os::descriptors::GuardedFd;
 use os::error::{Error, Kind, Result};
-use os::{files, times};
+use os::files::Folder;
 use trace::metrics::{Cause, Stop};
 
-/// The file of a file-based checkpoint, under its temporary name.
+/// The file of a file-based checkpoint, in a folder with a temporary name. It is not there before the application makes
+/// it: libraries lock what they make, or want to make it themselves.
 #[derive(Debug)]
 pub(super) struct Routed {
     /// The application's own file, which this one will replace.
@@ -23,14 +23,11 @@ pub(super) struct Routed {
     pub level: FileLevel,
     /// The path that the application writes to.
     pub temporary: PathBuf,
-    /// The time of the file as long as nobody has written to it.
-    untouched: SystemTime,
-    /// Kept open, so that others see that the file is in use.
-    _file: GuardedFd<File>,
+    folder: Folder,
 }
 
 impl Routed {
-    /// Makes the empty file of a checkpoint, where there is room for bytes in it.
+    /// Makes the folder for the file of a checkpoint, where there is room for bytes in it.
     ///
     /// # Errors
     /// The system's, with the path; or there is no scratch directory.
@@ -41,48 +38,50 @@ impl Routed {
         version: i32,
         original: &str,
     ) -> Result<Routed> {
-        let temporary = match level {
+        let own = Path::new(original);
+        let folder = match level {
             FileLevel::Scratch => files.temporary(&files.scratch_path(name, version)?),
-            FileLevel::Persistent => files.temporary(Path::new(original)),
+            FileLevel::Persistent => files.temporary(own),
         };
-        let file = files::create(&temporary)?;
-        if let Err(error) = files::probe_room(&file, &temporary) {
-            // The first failure is the one to report.
-            let _ = files::remove(&temporary);
-            return Err(error);
-        }
-        // A file that is opened to be written anew gets another time than this, even if it stays
-        // empty. Where a file system refuses this time, the file has the time of now.
-        let _ = file.set_modified(SystemTime::UNIX_EPOCH);
-        let untouched = times::modified(&temporary)?;
-        Ok(Routed {
-            original: original.into(),
-            level,
-            temporary,
-            untouched,
-            _file: GuardedFd::new(file),
-        })
+        let Some(file) = own.file_name() else {
+            return Err(Error::invalid(format!("{original}: it is a folder")));
+        };
+        let temporary = folder.join(file);
+        let folder = Folder::create(&folder)?;
+        Ok(Routed { original: original.into(), level, temporary, folder })
     }
 
-    /// The bytes of the file. A file that nobody has written is refused: it would replace the
-    /// application's own by nothing.
+    /// The bytes of the file.
     ///
     /// # Errors
-    /// [`Kind::Invalid`]; [`Kind::NotFound`] if the file is gone; else the system's.
+    /// [`Kind::NotFound`]: the application has not written it; else the system's.
     pub(crate) fn check_written(&self) -> Result<u64> {
         let path = self.temporary.display();
         let found = fs::metadata(&self.temporary).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Error::new(Kind::NotFound, format!("{path} is gone")),
+            std::io::ErrorKind::NotFound => {
+                Error::new(Kind::NotFound, format!("nothing was written to {path}"))
+            }
             _ => Error::system(format!("stat {path}"), &error),
         });
-        let unwritten = |what: &str| format!("{what}; {} stays as it is", self.original);
-        let found =
-            found.map_err(|error| Error::new(error.kind(), unwritten(&error.to_string())))?;
-        let changed = times::modified(&self.temporary)? != self.untouched;
-        if found.len() > 0 || changed {
-            return Ok(found.len());
+        let stays = |error: Error| {
+            Error::new(error.kind(), format!("{error}; {} stays as it is", self.original))
+        };
+        found.map(|found| found.len()).map_err(stays)
+    }
+
+    /// Removes the folder, and the file in it if that has not become a checkpoint.
+    pub(crate) fn remove_folder(self) {
+        // What cannot be removed is told with the folder.
+        let _ = fs::remove_file(&self.temporary);
+        match self.folder.remove() {
+            Ok(rest) if rest.is_empty() => {}
+            Ok(rest) => log::warn!(
+                "{}: the checkpoint is the one file that was routed; removed what was beside it: {}",
+                self.original,
+                rest.join(", ")
+            ),
+            Err(error) => log::warn!("{error}"),
         }
-        Err(Error::invalid(unwritten(&format!("nothing was written to {path}"))))
     }
 }
 
@@ -167,27 +166,28 @@ mod tests {
     use super::*;
     use config::Config;
 
-    /// Catches an empty file that is not told from one that nobody has written.
+    /// Catches a file that is there before the application makes it, an empty one that is taken for none, and a folder
+    /// that stays.
     #[test]
-    fn an_empty_file_may_be_meant() {
+    fn the_file_is_the_applications_to_make() {
         let directory = tempfile::tempdir().unwrap();
         let text = format!("mode = sync\nscratch = {}\n", directory.path().display());
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let files = Files::open(&config, 0).unwrap();
-        let routed =
-            |version| Routed::create(&files, FileLevel::Scratch, "x", version, "/own").unwrap();
+        let routed = |version| {
+            Routed::create(&files, FileLevel::Scratch, "x", version, "/at/own.h5").unwrap()
+        };
         let untouched = routed(1);
         let error = untouched.check_written().unwrap_err().to_string();
-        assert!(error.contains(".x-0-1.dat.tmp-") && error.contains("/own"), "{error}");
+        assert!(error.contains(".x-0-1.dat.tmp-") && error.contains("/at/own.h5 stays"), "{error}");
+        untouched.remove_folder();
         let empty = routed(2);
-        File::create(&empty.temporary).unwrap();
-        empty.check_written().unwrap();
-        let replaced = routed(3);
-        let other = directory.path().join("other");
-        fs::write(&other, "").unwrap();
-        fs::rename(&other, &replaced.temporary).unwrap();
-        replaced.check_written().unwrap();
-        fs::remove_file(&replaced.temporary).unwrap();
-        assert!(replaced.check_written().unwrap_err().to_string().contains("is gone"));
+        assert!(empty.temporary.ends_with("own.h5"));
+        fs::File::create_new(&empty.temporary).unwrap();
+        assert_eq!(empty.check_written(), Ok(0));
+        let folder = empty.temporary.parent().unwrap().to_owned();
+        empty.remove_folder();
+        assert!(!folder.exists());
+        assert!(Routed::create(&files, FileLevel::Scratch, "x", 3, "/").is_err());
     }
 }

@@ -3,6 +3,7 @@
 
 mod clone;
 mod copy;
+mod folder;
 mod owner;
 mod probe;
 mod size_limit;
@@ -18,6 +19,7 @@ use std::path::Path;
 
 pub use clone::can_clone;
 pub use copy::{copy_between, copy_file};
+pub use folder::{remove_with_folder, Folder};
 pub(crate) use owner::check_own;
 pub use owner::{
     check_beside, check_own_at, check_whose, is_own, open_beside, open_own, other_owner,
@@ -91,8 +93,11 @@ fn lock_shared(file: &File) {
 }
 
 /// Whether `path` may be in use: another user owns it, or a process on any node has it open from
-/// [`create`] or [`open_shared`]. True if the file system cannot tell.
+/// [`create`] or [`open_shared`], or has a [`Folder`] there. True if the file system cannot tell.
 pub fn is_in_use(path: &Path) -> bool {
+    if let Some(is_used) = folder::is_folder_in_use(path) {
+        return is_used;
+    }
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
         Ok(file) => file,

@@ -26,7 +26,7 @@ const PROGRAMS: [(&str, &str); 11] = [
 
 /// Programs, modules, headers and libraries without which some tests are skipped, and the Debian package of
 /// each.
-const WELCOME: [(&str, &str); 8] = [
+const WELCOME: [(&str, &str); 9] = [
     ("mpicc.openmpi", "libopenmpi-dev"),
     ("mpirun.openmpi", "openmpi-bin"),
     ("mpicc.mpich", "libmpich-dev"),
@@ -34,6 +34,7 @@ const WELCOME: [(&str, &str); 8] = [
     ("flang", "flang-19"),
     ("import mpi4py", "python3-mpi4py"),
     ("/usr/include/cereal/cereal.hpp", "libcereal-dev"),
+    ("h5cc", "libhdf5-dev"),
     // Its headers come with other packages as well.
     ("-lboost_serialization", "libboost-serialization-dev"),
 ];

@@ -156,7 +156,7 @@ fn is_dead(process: u32) -> bool {
 fn remove_unused(directory: &Path, names: Vec<String>) -> Result<()> {
     for path in names.into_iter().map(|name| directory.join(name)) {
         if !files::is_in_use(&path) {
-            files::remove(&path)?;
+            files::remove_with_folder(&path)?;
         }
     }
     Ok(())

@@ -46,7 +46,7 @@ impl Files {
             let of_rank = names::parse(temporary.complete)?.rank == self.rank;
             (of_rank && temporary.pid == std::process::id()).then(|| directory.join(file_name))
         })?;
-        own.iter().try_for_each(|path| files::remove(path))
+        own.iter().try_for_each(|path| files::remove_with_folder(path))
     }
 
     pub(super) fn remove_note(&self, name: &str, version: i32) -> Result<()> {
