@@ -30,6 +30,26 @@ fn one_place_that_cannot_be_listed() {
     }
 }
 
+/// Catches a directory that cannot be used any more because it was removed for a while, a warning for each file, and one
+/// that is missed without a word.
+#[test]
+fn a_directory_that_was_removed_and_made_again() {
+    for configuration in [ASYNC, SYNC] {
+        for down in ["persistent", "scratch"] {
+            let job = Job::new(configuration);
+            let remove = format!("rm -r {}", job.path(down).display());
+            let make = format!("mkdir {}", job.path(down).display());
+            let run = job.run("script", "take=x:1 take=x:2 wait").arg(format!("run={remove}"));
+            let run = run.arg(format!("run={make}")).args("take=x:3 take=x:4 wait newest=x:4");
+            let run = run.args("restore=x:3 restore=x:4");
+            let text = run.succeed().stderr;
+            assert_eq!(text.matches("is another directory than before").count(), 1, "{text}");
+            let there = ["x-0-3.dat", "x-0-4.dat"];
+            assert_eq!(names(&job.path(down)), there, "{configuration} {down}");
+        }
+    }
+}
+
 /// Catches a copy that is reported each time that it is looked at, and once more where there is no
 /// other; and ids that stand twice in a header and make it unreadable.
 #[test]

@@ -1,10 +1,11 @@
-//! The directories of a job, recognised by device and inode: a path can lead elsewhere in mid-run,
-//! because a file system was unmounted or a link was changed, and nobody would find files there.
+//! The directories of a job, recognised by their file system: a path can lead to another one in mid-run, as one was
+//! unmounted, and nobody would find files there. One that was removed and made again is used again.
 
 use std::fs;
 use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use rustix::fs::{fstat, open, Mode, OFlags};
@@ -17,6 +18,8 @@ use os::error::{Error, Kind, Result};
 pub(super) struct Known {
     path: PathBuf,
     is: Inode,
+    /// The inode that was seen last.
+    seen: AtomicU64,
     /// Keeps its file system from being unmounted where nobody seems to need it, as automounters
     /// do, and its inode number from being used again.
     held: Option<OwnedFd>,
@@ -32,17 +35,26 @@ impl Known {
     pub(super) fn now(path: &Path) -> Option<Known> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let held = open(path, flags, Mode::empty()).ok();
-        Some(Known { path: path.to_owned(), is: inode(path).ok()?, held })
+        let is = inode(path).ok()?;
+        Some(Known { path: path.to_owned(), is, seen: AtomicU64::new(is.1), held })
     }
 
     fn check(&self) -> Result<()> {
+        let path = self.path.display();
         let why = match inode(&self.path) {
-            Ok(is) if is == self.is => return Ok(()),
-            Ok(_) => "unmounted or replaced".to_owned(),
+            Ok((device, number)) if device == self.is.0 => {
+                if self.seen.swap(number, Ordering::Relaxed) != number {
+                    log::warn!(
+                        "{path} is another directory than before, on the same file system: it is used, and what the \
+                         other one had is not looked for"
+                    );
+                }
+                return Ok(());
+            }
+            Ok(_) => "another file system is there".to_owned(),
             Err(error) => error.to_string(),
         };
-        let path = self.path.display();
-        let what = format!("{path} is not the directory that it was when the job began: {why}");
+        let what = format!("{path} is not what it was when the job began: {why}");
         Err(Error::new(Kind::System, what))
     }
 }
@@ -74,12 +86,13 @@ impl Files {
         let one = |(path, device, number): &(PathBuf, u64, u64)| Known {
             path: path.clone(),
             is: (*device, *number),
+            seen: AtomicU64::new(*number),
             held: None,
         };
         Files { known: Arc::new(inodes.iter().map(one).collect()), ..self }
     }
 
-    /// Fails if `directory`, one of the job's, is not what it was when the job began. To be asked
+    /// Fails if `directory`, one of the job's, is gone or on another file system than when the job began. To be asked
     /// before a file gets its name or is removed; costs a look at the path.
     ///
     /// # Errors
@@ -97,59 +110,51 @@ mod tests {
     use config::Config;
     use format::identity::Identity;
     use std::fs::File;
-    use std::os::unix::fs::symlink;
     use std::time::Instant;
 
-    /// Runs `test` on directories behind links, with checkpoint 1 in scratch and persistent.
-    fn with_links(test: impl FnOnce(&Files, &dyn Fn(&str))) {
+    /// Runs `test` with checkpoint 1 in scratch, and a way to have one directory be on another file system.
+    fn with_directories(test: impl FnOnce(&Config, &dyn Fn(&str) -> Files)) {
         let folder = tempfile::tempdir().unwrap();
-        let at = |path: &str| folder.path().join(path);
-        for name in ["s", "p", "m"] {
-            fs::create_dir(at(&format!("{name}1"))).unwrap();
-            symlink(format!("{name}1"), at(name)).unwrap();
-        }
         let text = format!(
             "mode = async\nscratch = {0}/s\npersistent = {0}/p\nmeta = {0}/m\nchksum = true\n",
             folder.path().display()
         );
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let files = Files::open(&config, 0).unwrap();
+        let open = || Files::open(&config, 0).unwrap();
         let header = format::header::Header::new(vec![]).unwrap().encode();
-        fs::write(at("s1/x-0-1.dat"), header).unwrap();
-        let swap = |name: &str| {
-            fs::create_dir(at(&format!("{name}2"))).unwrap();
-            fs::remove_file(at(name)).unwrap();
-            symlink(format!("{name}2"), at(name)).unwrap();
-        };
-        test(&files, &swap);
-        for other in ["s2", "p2", "m2"].map(at).into_iter().filter(|other| other.exists()) {
-            assert_eq!(fs::read_dir(&other).unwrap().count(), 0, "{}", other.display());
-        }
+        fs::write(open().scratch_path("x", 1).unwrap(), header).unwrap();
+        test(&config, &|name| {
+            let mut inodes = open().inodes();
+            for (path, device, _) in &mut inodes {
+                *device += u64::from(path.ends_with(name));
+            }
+            open().in_directories(&inodes)
+        });
     }
 
     fn names(what: Result<impl Sized>, directory: &str) {
         let error = what.map(|_| ()).unwrap_err().to_string();
-        assert!(error.contains(&format!("/{directory} is not the directory")), "{error}");
+        let expected = format!("/{directory} is not what it was when the job began: another file");
+        assert!(error.contains(&expected), "{error}");
     }
 
-    /// Catches what is written to another directory, or removed there, because a link was changed.
+    /// Catches what is written to another file system, or removed there.
     #[test]
-    fn a_swapped_link_is_not_followed() {
-        with_links(|files, swap| {
-            files.persist("x", 1, None, None).unwrap();
-            swap("p");
+    fn another_file_system_is_left_alone() {
+        with_directories(|_, without| {
+            let all_there = without("none");
+            all_there.persist("x", 1, None, None).unwrap();
+            all_there.remove_persistent("x", 1).unwrap();
+            let files = without("p");
             names(files.persist("x", 1, None, None), "p");
             names(files.remove_persistent("x", 1), "p");
             names(files.create_straight("x", 1, None), "p");
             names(files.copy_backlog("x", 1), "p");
             files.remove_scratch("x", 1, Some(true)).unwrap();
         });
-        with_links(|files, swap| {
-            swap("m");
-            names(files.remove_checksum("x", 1), "m");
-        });
-        with_links(|files, swap| {
-            swap("s");
+        with_directories(|_, without| names(without("m").remove_checksum("x", 1), "m"));
+        with_directories(|_, without| {
+            let files = without("s");
             let lock = Names::default();
             let naming = lock.lock();
             names(files.remove_scratch("x", 1, None), "s");
@@ -171,9 +176,9 @@ mod tests {
         });
     }
 
-    /// Catches a directory that is gone and the job makes again, and another of the same name.
+    /// Catches a directory that is gone and the job goes on, and one that was made again and cannot be used for ever.
     #[test]
-    fn a_directory_that_was_removed_is_missed() {
+    fn a_directory_that_was_made_again_is_used() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("d");
         fs::create_dir(&path).unwrap();
@@ -183,7 +188,7 @@ mod tests {
         let error = known.check().unwrap_err().to_string();
         assert!(error.contains("No such file"), "{error}");
         fs::create_dir(&path).unwrap();
-        assert!(known.check().is_err());
+        known.check().unwrap();
         assert!(Known::now(&folder.path().join("none")).is_none());
     }
 
@@ -201,20 +206,14 @@ mod tests {
         assert!(unsafe { libc::fcntl(number, libc::F_GETFD) >= 0 && libc::close(number) == 0 });
     }
 
-    /// Catches a backend that takes the directories that are there now for those of the job.
+    /// Catches a backend that takes the file systems that are there now for those of the job.
     #[test]
-    fn an_heir_knows_what_the_directories_were() {
-        with_links(|files, swap| {
-            let (config, _) = Config::from_text(
-                &format!("mode = async\nscratch = {}\n", files.scratch.as_ref().unwrap().display()),
-                |_| None,
-            )
-            .unwrap();
+    fn an_heir_knows_where_the_directories_were() {
+        with_directories(|config, without| {
             let successor =
-                |files: &Files| Files::open_for_successor(&config, 0, &files.inodes()).unwrap();
-            successor(files).remove_scratch("x", 2, None).unwrap();
-            swap("s");
-            names(successor(files).remove_scratch("x", 1, None), "s");
+                |files: Files| Files::open_for_successor(config, 0, &files.inodes()).unwrap();
+            successor(without("none")).remove_scratch("x", 2, None).unwrap();
+            names(successor(without("s")).remove_scratch("x", 1, None), "s");
         });
     }
 
@@ -222,7 +221,8 @@ mod tests {
     #[test]
     #[ignore = "a measurement"]
     fn what_it_costs_to_ask() {
-        with_links(|files, _| {
+        with_directories(|_, without| {
+            let files = without("none");
             let since = Instant::now();
             for _ in 0..1_000_000 {
                 files.may_change_in(files.scratch.as_deref()).unwrap();
