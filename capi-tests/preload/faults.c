@@ -7,8 +7,8 @@
  *   many bytes more as the file says;
  *   while there is the file FAULTS_CLOSE, the quota is exceeded, which is said when a file is closed;
  *   each time that it is listed, a byte is added to the file FAULTS_LISTED;
- *   with FAULTS_NO_ATTRIBUTES files can have no extended attributes;
- *   with FAULTS_NO_SYNC the storage fails, which is said when a file is synced;
+ *   with FAULTS_NO_ATTRIBUTES files can have no extended attributes, for the reason of this errno;
+ *   with FAULTS_NO_SYNC the storage fails, which is said when a file is synced; with this errno if it is above 1;
  *   with FAULTS_NO_LOCKS no byte of a file can be locked;
  *   while there is the file FAULTS_HOLD, no write begins that ends behind as many bytes of a file as it says, but
  *   for hidden files that say who is at work.
@@ -122,7 +122,7 @@ int fsync(int file)
     NEXT(fsync);
     if (getenv("FAULTS_NO_SYNC") == NULL || !concerns_file(file))
         return next(file);
-    errno = EIO;
+    errno = atoi(getenv("FAULTS_NO_SYNC")) > 1 ? atoi(getenv("FAULTS_NO_SYNC")) : EIO;
     return -1;
 }
 
@@ -343,7 +343,7 @@ int fsetxattr(int file, const char *name, const void *value, size_t length, int 
     NEXT(fsetxattr);
     if (getenv("FAULTS_NO_ATTRIBUTES") == NULL || !concerns_file(file))
         return next(file, name, value, length, flags);
-    errno = ENOTSUP;
+    errno = atoi(getenv("FAULTS_NO_ATTRIBUTES"));
     return -1;
 }
 

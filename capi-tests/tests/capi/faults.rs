@@ -236,3 +236,16 @@ fn a_file_that_could_not_be_synced_is_no_checkpoint() {
         job.run("script", "take=x:2 newest=x:2").succeed();
     }
 }
+
+/// Catches a checkpoint that is lost because its file system syncs nothing, and one that is not safe without a word.
+#[test]
+fn a_file_system_that_does_not_sync() {
+    for (mode, reason) in [("sync", libc::EINVAL), ("async", libc::EINVAL), ("sync", libc::ENOTSUP)]
+    {
+        let job = Job::new(&format!("mode = {mode}\nscratch = DIR/scratch\nsync_files = full\n"));
+        let run = job.run("script", "take=x:1 take=x:2 wait newest=x:2 restore=x:2");
+        let run = run.env("LD_PRELOAD", faults(&job.path(""))).env("FAULTS_IN", job.scratch());
+        let ended = run.env("FAULTS_NO_SYNC", reason.to_string()).succeed();
+        assert_eq!(ended.stderr.matches("does not sync files").count(), 1, "{}", ended.stderr);
+    }
+}

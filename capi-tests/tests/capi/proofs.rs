@@ -113,15 +113,21 @@ fn files_without_a_proof_are_accepted() {
 }
 
 /// Catches a checkpoint that fails on a file system without attributes, one that reports nothing,
-/// and one that reports it for each file.
+/// and one that reports it for each file; with each reason that a file system may have.
 #[test]
 fn a_file_system_without_attributes() {
-    for configuration in [ASYNC, SYNC] {
+    use libc::{EDQUOT, EINVAL, EIO, ENOSPC, ENOTSUP, EPERM};
+    let reasons = [ENOTSUP, EPERM, EINVAL, ENOSPC, EDQUOT, EIO];
+    for (configuration, reason) in reasons.iter().flat_map(|no| [(ASYNC, no), (SYNC, no)]) {
+        let no_attributes = "keeps no extended attributes";
+        let words = if *reason == ENOTSUP { no_attributes } else { "attribute cannot be set" };
         let job = Job::new(&format!("{configuration}threaded = true\n"));
-        let run = job.run("script", "take=x:1 take=x:2 wait").env("FAULTS_NO_ATTRIBUTES", "1");
+        let run = job
+            .run("script", "take=x:1 take=x:2 wait")
+            .env("FAULTS_NO_ATTRIBUTES", reason.to_string());
         let run = run.env("FAULTS_IN", job.scratch()).env("LD_PRELOAD", faults(&job.path("")));
         let ended = run.succeed();
-        let said = ended.stderr.matches("keeps no extended attributes").count();
+        let said = ended.stderr.matches(words).count();
         assert_eq!(said, 1, "{}", ended.stderr);
         job.run("script", "newest=x:2 restore=x:2 restore=x:1").succeed();
     }

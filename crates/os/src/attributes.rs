@@ -6,31 +6,29 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
-use super::files;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 
 /// The longest value in bytes.
 const MOST: usize = 512;
 
-/// Sets an attribute of the open file `file` (`path` in messages). False: the file system has no
-/// attributes.
+/// Sets an attribute of the open file `file`.
 ///
 /// # Errors
-/// [`crate::error::Kind::NoRoom`] if the file system or the quota is full, else the system's.
-pub fn set(file: &File, name: &CStr, value: &[u8], path: &Path) -> Result<bool> {
+/// The system's, as text without the file: the file system keeps no attributes, has no room for them, or refuses this
+/// one.
+pub fn set(file: &File, name: &CStr, value: &[u8]) -> Result<()> {
     let (bytes, len) = (value.as_ptr().cast(), value.len());
     // SAFETY: an open descriptor, a string that ends with a null byte, and `len` readable bytes.
     if unsafe { libc::fsetxattr(file.as_raw_fd(), name.as_ptr(), bytes, len, 0) } == 0 {
-        return Ok(true);
+        return Ok(());
     }
     let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EOPNOTSUPP | libc::ENOSYS) => Ok(false),
-        _ => {
-            let what = format!("setting the attribute {name:?} of {}", path.display());
-            Err(files::write_error(what, &error))
+    Err(match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::ENOSYS) => {
+            Error::new(Kind::System, "this file system keeps no extended attributes")
         }
-    }
+        _ => Error::system("an extended attribute cannot be set", &error),
+    })
 }
 
 /// The value of an attribute of the open file `file` (`path` in messages). `None`: it is not set.
@@ -55,15 +53,12 @@ pub fn get(file: &File, name: &CStr, path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Copies an attribute. False: the file system of `to` has no attributes.
+/// Copies an attribute, if there is one.
 ///
 /// # Errors
 /// The errors of [`get`] and [`set`].
-pub fn copy(from: (&File, &Path), to: (&File, &Path), name: &CStr) -> Result<bool> {
-    match get(from.0, name, from.1)? {
-        Some(value) => set(to.0, name, &value, to.1),
-        None => Ok(true),
-    }
+pub fn copy(from: (&File, &Path), to: &File, name: &CStr) -> Result<()> {
+    get(from.0, name, from.1)?.map_or(Ok(()), |value| set(to, name, &value))
 }
 
 #[cfg(test)]
@@ -76,14 +71,14 @@ mod tests {
         let paths = ["a", "b"].map(|name| folder.path().join(name));
         let [from, to] = [0, 1].map(|i| File::create(&paths[i]).unwrap());
         assert_eq!(get(&from, c"user.test", &paths[0]), Ok(None));
-        if !set(&from, c"user.test", b"value", &paths[0]).unwrap() {
-            println!("skipped: the folder for temporary files keeps no attributes");
+        if let Err(error) = set(&from, c"user.test", b"value") {
+            println!("skipped: the folder for temporary files: {error}");
             return;
         }
-        assert_eq!(copy((&to, &paths[1]), (&from, &paths[0]), c"user.test"), Ok(true));
+        assert_eq!(copy((&to, &paths[1]), &from, c"user.test"), Ok(()));
         assert_eq!(get(&from, c"user.test", &paths[0]).unwrap().unwrap(), b"value");
-        assert_eq!(copy((&from, &paths[0]), (&to, &paths[1]), c"user.test"), Ok(true));
+        assert_eq!(copy((&from, &paths[0]), &to, c"user.test"), Ok(()));
         assert_eq!(get(&to, c"user.test", &paths[1]).unwrap().unwrap(), b"value");
-        assert!(set(&from, c"nonsense", b"value", &paths[0]).is_ok_and(|kept| !kept));
+        assert!(set(&from, c"nonsense", b"value").is_err());
     }
 }

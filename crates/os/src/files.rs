@@ -16,6 +16,7 @@ use std::os::fd::{AsRawFd as _, IntoRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use clone::can_clone;
 pub use copy::{copy_between, copy_file};
@@ -253,13 +254,32 @@ pub fn read_through(
     Ok(())
 }
 
-/// Syncs the data and the length of `file` (`path` in messages) to storage.
+/// Syncs the data and the length of `file` (`path` in messages) to storage. Where the file system does not sync, that
+/// is a warning.
 ///
 /// # Errors
 /// The system's, with the path. What was written before may then be lost.
 pub fn sync(file: &File, path: &Path) -> Result<()> {
     // std repeats an interrupted call.
-    file.sync_all().map_err(|e| write_error(format!("fsync {}", path.display()), &e))
+    match file.sync_all() {
+        Err(e) if cannot_sync(&e) => {
+            static SAID: AtomicBool = AtomicBool::new(false);
+            if !SAID.swap(true, Ordering::Relaxed) {
+                log::warn!(
+                    "fsync {}: {e}: this file system does not sync files, which may not survive a crash of the machine \
+                     (sync_files = none says so)",
+                    path.display()
+                );
+            }
+            Ok(())
+        }
+        synced => synced.map_err(|e| write_error(format!("fsync {}", path.display()), &e)),
+    }
+}
+
+/// Whether a file system says that it syncs nothing.
+fn cannot_sync(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS))
 }
 
 /// Reports write errors of a file (`path` in messages) that is about to be renamed into place: written
@@ -320,7 +340,7 @@ pub fn sync_directory(directory: &Path) -> Result<()> {
     match File::open(directory).and_then(|opened| opened.sync_all()) {
         Ok(()) => Ok(()),
         // The file system cannot sync directories.
-        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        Err(e) if cannot_sync(&e) => Ok(()),
         Err(e) => Err(Error::system(format!("fsync directory {}", directory.display()), &e)),
     }
 }

@@ -12,9 +12,8 @@ use super::live::check_same_ranks;
 use super::runs::proof_of;
 use super::{Files, Opened};
 use crate::level::FileLevel;
-use format::proof;
 use os::error::Result;
-use os::{attributes, files, times};
+use os::{files, times};
 use policy::interval::{self, LeftVersion};
 
 impl Files {
@@ -97,7 +96,7 @@ impl Files {
         let named = files::create(&temporary).and_then(|to| {
             let bytes =
                 files::copy_between(&opened.file, &to, 0, (&source, &temporary), || Ok(()))?;
-            attributes::copy((&opened.file, &source), (&to, &temporary), proof::NAME)?;
+            self.copy_proof((&opened.file, &source), (&to, &target));
             files::finish_write(&to, &temporary, durability)?;
             meanwhile();
             self.may_change_in(self.persistent.as_deref())?;
@@ -133,7 +132,9 @@ mod tests {
     use config::Config;
     use format::header::Header;
     use format::identity::Identity;
+    use format::proof;
     use format::proof::{Digest, Proof, Sort};
+    use os::attributes;
     use std::fs;
 
     fn content(byte: u8) -> Vec<u8> {
@@ -186,7 +187,7 @@ mod tests {
         };
         for path in [at("s/x-0-3.dat"), at("p/x-0-3.dat")] {
             let file = File::open(&path).unwrap();
-            assert!(attributes::set(&file, proof::NAME, &proof.encode(), &path).unwrap());
+            assert!(attributes::set(&file, proof::NAME, &proof.encode()).is_ok());
         }
         fs::write(at("s/x-0-3.dat"), content(4)).unwrap();
         assert_eq!(backlog(), [1]);

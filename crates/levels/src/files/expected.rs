@@ -69,16 +69,10 @@ impl Files {
     }
 
     /// Gives a complete file that still has its temporary name its proof.
-    pub(super) fn prove(
-        &self,
-        output: &Output,
-        name: &str,
-        version: i32,
-        identity: Identity,
-    ) -> Result<()> {
-        let Some(digest) = output.digest() else { return Ok(()) };
+    pub(super) fn prove(&self, output: &Output, name: &str, version: i32, identity: Identity) {
+        let Some(digest) = output.digest() else { return };
         let whole = (output.length(), Some(digest), identity);
-        self.put_proof(&output.file, &output.temporary, name, version, whole)
+        self.put_proof(&output.file, &output.temporary, name, version, whole);
     }
 
     /// Gives a file of this length and digest, made by this run, its proof.
@@ -89,21 +83,30 @@ impl Files {
         name: &str,
         version: i32,
         (len, digest, identity): (u64, Option<Digest>, Identity),
-    ) -> Result<()> {
+    ) {
         if self.proof == Setting::Off {
-            return Ok(());
+            return;
         }
         let (rank, ranks) = (self.rank, self.ranks);
         let proof = Proof { name: name.to_owned(), version, rank, ranks, identity, len, digest };
-        let kept = attributes::set(file, proof::NAME, &proof.encode(), path)?;
-        if !kept {
+        let kept = attributes::set(file, proof::NAME, &proof.encode());
+        self.without_proof(path, kept);
+    }
+
+    /// Copies the proof of a file to its copy, which gets the name `copy`.
+    pub(super) fn copy_proof(&self, from: (&File, &Path), (to, copy): (&File, &Path)) {
+        self.without_proof(copy, attributes::copy(from, to, proof::NAME));
+    }
+
+    /// A file whose proof could not be `kept` is as good as one of upstream's. Said once for each directory and reason.
+    fn without_proof(&self, path: &Path, kept: Result<()>) {
+        if let Err(error) = kept {
             let directory = path.parent().unwrap_or(path).display();
             self.warn_once(format!(
-                "{directory}: this file system keeps no extended attributes, so files there have no \
-                 proof, and damage goes unnoticed unless chksum = true keeps checksums in meta"
+                "{directory}: {error}, so files there have no proof, and damage goes unnoticed unless chksum = true \
+                 keeps checksums in meta"
             ));
         }
-        Ok(())
     }
 
     /// Says which run made a file of the application's own, which may change it.
@@ -119,7 +122,8 @@ impl Files {
             return Ok(());
         }
         let len = files::len(file, path)?;
-        self.put_proof(file, path, name, version, (len, None, identity))
+        self.put_proof(file, path, name, version, (len, None, identity));
+        Ok(())
     }
 
     /// Hashes a file that is complete, and gives it its proof.
@@ -134,7 +138,8 @@ impl Files {
         let Some(sort) = self.digest() else { return Ok(()) };
         let len = files::len(file, path)?;
         let digest = hashing::of_range(sort, file, 0..len, path, || Ok(()))?;
-        self.put_proof(file, path, name, version, (len, Some(digest), identity))
+        self.put_proof(file, path, name, version, (len, Some(digest), identity));
+        Ok(())
     }
 
     /// The digest that a copy of this rank's checkpoint should have. `None`: nothing says so.

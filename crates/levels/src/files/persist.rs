@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{hashing, AggregatePart, Files};
 use crate::level::FileLevel;
 use format::names;
-use format::proof::{self, Sort};
+use format::proof::Sort;
 use os::error::{Error, Result};
 use os::files::{self, Durability};
 use os::times;
@@ -42,7 +42,9 @@ impl Files {
         let temporary = self.temporary(&target);
         // Looked up before the copy: a file that comes meanwhile is not taken for copied.
         let taken = times::modified(&source);
-        let bytes = files::copy_file(&source, &temporary, proof::NAME, durability)?;
+        let bytes = files::copy_file(&source, &temporary, durability, |from, to| {
+            self.copy_proof((from, &source), (to, &target));
+        })?;
         if let Err(error) = self.may_change_in(self.persistent.as_deref()) {
             files::remove(&temporary)?;
             return Err(error);

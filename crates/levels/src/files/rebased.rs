@@ -68,12 +68,11 @@ impl Files {
         let taken = times::modified(&opened.path)?;
         let opened = opened.with_bases(&|base| self.base_of_delta(name, base))?;
         let mut output = Output::create(self.temporary(&opened.path), self.digest())?;
-        let written = write_whole(&opened, number, &mut output)
-            .and_then(|()| self.prove(&output, name, version, identity))
-            .and_then(|()| {
-                let durability = self.durability_in(level);
-                files::finish_write(&output.file, &output.temporary, durability)
-            });
+        let written = write_whole(&opened, number, &mut output).and_then(|()| {
+            self.prove(&output, name, version, identity);
+            let durability = self.durability_in(level);
+            files::finish_write(&output.file, &output.temporary, durability)
+        });
         let written = match written {
             Ok(()) => output.finish(),
             Err(error) => {

@@ -105,7 +105,7 @@ impl Files {
             }
             if digest.is_some() {
                 let whole = (len, digest, identity);
-                self.put_proof(&to, &temporary, &roll.name, roll.version, whole)?;
+                self.put_proof(&to, &temporary, &roll.name, roll.version, whole);
             }
             files::sync(&to, &temporary)?;
             self.may_change_in(self.persistent.as_deref())?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{refuse_holes, Files, Naming};
 use crate::level::FileLevel;
-use format::{names, proof};
+use format::names;
 use os::error::{Error, Kind, Result};
 use os::files::{self, Durability, OtherUser};
 
@@ -182,7 +182,9 @@ impl Files {
         lock: impl FnOnce() -> Naming<'a>,
     ) -> Result<u64> {
         let temporary = self.temporary(path);
-        let bytes = files::copy_file(source, &temporary, proof::NAME, Durability::Unsynced)?;
+        let bytes = files::copy_file(source, &temporary, Durability::Unsynced, |from, to| {
+            self.copy_proof((from, source), (to, path));
+        })?;
         let noted = self.routed(name, version).ok().flatten();
         let original = noted.or_else(|| linked_from(source));
         let identity = files::open(&temporary).map(|file| self.identity_of(&file, &temporary))?;

@@ -54,7 +54,7 @@ impl Files {
         (identity, place): (Identity, Option<&AggregatePart>),
     ) -> Result<()> {
         if place.is_none() {
-            self.prove(output, name, version, identity)?;
+            self.prove(output, name, version, identity);
         }
         files::finish_write(&output.file, &output.temporary, self.persistent_durability())
     }

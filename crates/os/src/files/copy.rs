@@ -1,6 +1,5 @@
 //! Copies files: in the kernel if the file systems can, else by reading and writing.
 
-use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -8,7 +7,6 @@ use std::path::Path;
 use std::ptr;
 
 use super::{create, finish_write, len, open_with, remove, write_error, Durability};
-use crate::attributes;
 use crate::error::{Error, Kind, Result};
 
 /// The most bytes per system call, so that signals, errors and a request to stop are noticed in time.
@@ -17,8 +15,8 @@ const COPY_STEP: u64 = 64 << 20;
 /// The buffer of a copy by reading and writing, in bytes.
 pub(super) const COPY_BUFFER: usize = 1 << 20;
 
-/// Copies `source` to `temporary` (created or truncated) with its extended attribute `attribute`, in the
-/// kernel if both file systems can. Returns the number of bytes. After a failure `temporary` is removed.
+/// Copies `source` to `temporary` (created or truncated), in the kernel if both file systems can; `beside` copies what
+/// is beside the bytes. Returns the number of bytes. After a failure `temporary` is removed.
 ///
 /// # Errors
 /// [`Kind::NotFound`] if there is no `source`; [`Kind::Corrupt`] if it became shorter meanwhile;
@@ -26,14 +24,14 @@ pub(super) const COPY_BUFFER: usize = 1 << 20;
 pub fn copy_file(
     source: &Path,
     temporary: &Path,
-    attribute: &CStr,
     durability: Durability,
+    beside: impl FnOnce(&File, &File),
 ) -> Result<u64> {
     let (from, found) = open_with(source, 0)?;
     let to = create(temporary)?;
     let copied =
         copy_all(&from, &to, found.len(), (source, temporary), || Ok(())).and_then(|bytes| {
-            attributes::copy((&from, source), (&to, temporary), attribute)?;
+            beside(&from, &to);
             finish_write(&to, temporary, durability)?;
             Ok(bytes)
         });

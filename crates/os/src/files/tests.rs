@@ -1,8 +1,6 @@
 use super::copy::{copy_by_buffer, copy_in_kernel, COPY_BUFFER};
 use super::*;
 
-const ATTRIBUTE: &std::ffi::CStr = c"user.veloc.test";
-
 #[test]
 fn bytes_are_written_and_read_at_offsets() {
     let directory = tempfile::tempdir().unwrap();
@@ -34,7 +32,7 @@ fn errors_name_the_path() {
         open(nowhere).unwrap_err(),
         create(nowhere).unwrap_err(),
         free_space(nowhere).unwrap_err(),
-        copy_file(nowhere, Path::new("/tmp/x"), ATTRIBUTE, Durability::Unsynced).unwrap_err(),
+        copy_file(nowhere, Path::new("/tmp/x"), Durability::Unsynced, |_, _| ()).unwrap_err(),
         atomic_replace(nowhere, nowhere, Durability::Unsynced).unwrap_err(),
         sync_directory(nowhere).unwrap_err(),
     ] {
@@ -81,7 +79,7 @@ fn copies() {
         let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
         fs::write(&from, &bytes).unwrap();
         fs::write(&to, "something older").unwrap();
-        assert_eq!(copy_file(&from, &to, ATTRIBUTE, Durability::Synced).unwrap(), len as u64);
+        assert_eq!(copy_file(&from, &to, Durability::Synced, |_, _| ()).unwrap(), len as u64);
         assert_eq!(fs::read(&to).unwrap(), bytes);
 
         // Without the kernel, and half by each method.
@@ -99,7 +97,7 @@ fn a_copy_that_fails_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let to = directory.path().join("to");
     // A directory can be opened, but not read.
-    assert!(copy_file(directory.path(), &to, ATTRIBUTE, Durability::Unsynced).is_err());
+    assert!(copy_file(directory.path(), &to, Durability::Unsynced, |_, _| ()).is_err());
     assert!(!to.exists());
 }
 
