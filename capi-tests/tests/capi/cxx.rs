@@ -410,19 +410,37 @@ fn a_callback_that_throws_on_one_rank() {
     under_every_mpi("thrown");
 }
 
+/// Four ranks have left checkpoints, of which two restore all. Catches a rank that is refused its own number, one that
+/// gets another's, and a job of another size that restores something without naming a rank.
+#[test]
+fn a_job_of_another_size_restores_every_rank() {
+    for configuration in CONFIGURATIONS {
+        let job = Job::new(configuration);
+        run_under_every_mpi("redistribute", &job, &[4, 2]);
+    }
+}
+
 /// A program on two ranks.
 fn under_every_mpi(program: &str) {
-    for (name, arguments) in
-        [("openmpi", "--allow-run-as-root --oversubscribe -n 2"), ("mpich", "-n 2")]
-    {
+    run_under_every_mpi(program, &Job::new(CONFIGURATIONS[0]), &[2]);
+}
+
+/// Runs of a program on so many ranks each.
+fn run_under_every_mpi(program: &str, job: &Job, ranks: &[usize]) {
+    for (name, arguments) in [("openmpi", "--allow-run-as-root --oversubscribe"), ("mpich", "")] {
         let compiler = format!("mpicxx.{name}");
         let (Some(_), Some(starter)) = (found(&compiler), found(&format!("mpirun.{name}"))) else {
             println!("skipped: {compiler} is not installed");
             continue;
         };
         let program = mpi_program(&compiler, program);
-        let job = Job::new(CONFIGURATIONS[0]);
-        let run = Run::new(&starter).env("LD_LIBRARY_PATH", library()).args(arguments);
-        let _ = run.arg(&program).arg(job.path("veloc.cfg")).succeed();
+        for folder in [job.scratch(), job.persistent()] {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+        for ranks in ranks {
+            let run = Run::new(&starter).env("LD_LIBRARY_PATH", library()).args(arguments);
+            let run = run.arg("-n").arg(ranks.to_string());
+            let _ = run.arg(&program).arg(job.path("veloc.cfg")).succeed();
+        }
     }
 }

@@ -131,7 +131,7 @@ impl Client {
         };
         let any = Identity::UNKNOWN;
         let mut begun =
-            proper.clone().and_then(|()| self.begin_one(name, version, other, copied, any));
+            proper.clone().and_then(|()| self.begin_one(name, version, of, copied, any));
         // Each process rebuilds its own file only.
         let own = proper.is_ok() && other.is_none();
         let why = match self.make_good(name, version, own, begun.is_ok()) {
@@ -139,7 +139,7 @@ impl Client {
             Ok(Some(Ok(()))) => {
                 // The file that was opened before may have been an old one.
                 end(begun);
-                begun = self.begin_one(name, version, other, copied, any);
+                begun = self.begin_one(name, version, of, copied, any);
                 None
             }
             Ok(Some(Err(why))) | Err(why) => Some(why),
@@ -151,7 +151,7 @@ impl Client {
                 // A process that has found nothing keeps its reason.
                 let failed = begun.as_ref().err().cloned();
                 end(begun);
-                begun = self.begin_of_common_run(name, version, other, copied);
+                begun = self.begin_of_common_run(name, version, of, copied);
                 if let Some(failed) = failed {
                     end(std::mem::replace(&mut begun, Err(failed)));
                 }
@@ -185,19 +185,19 @@ impl Client {
         Ok((prepared?, unread))
     }
 
-    /// Finds a checkpoint of the rank `other`, or else of this one, and checks that it can be
+    /// Finds a checkpoint of the rank `of`, or else of this one, and checks that it can be
     /// restored, if a `wanted` run has made it. Where processes have to agree on that, the file that will be read
     /// is checked, too.
     fn begin_one(
         &self,
         name: &str,
         version: i32,
-        other: Option<u32>,
+        of: Option<u32>,
         copied: Option<&Selection>,
         wanted: Identity,
     ) -> Result<Begun> {
         let part_of = |id| self.regions.of(name).part(id);
-        let agrees = self.has_others();
+        let (other, agrees) = (self.other(of), self.has_others());
         let mut unread = None;
         if matches!(copied, Some(Selection::All)) && !agrees && other.is_none() {
             unread = self.engine.begin_restore_unproven(name, version, part_of);
@@ -208,7 +208,16 @@ impl Client {
             (None, Some(rank)) => {
                 self.engine.begin_restore_of((rank, wanted), name, version, part_of)?
             }
-            (None, None) => self.engine.begin_restore_of_run(wanted, name, version, part_of)?,
+            (None, None) => {
+                let own = self.engine.begin_restore_of_run(wanted, name, version, part_of);
+                // Who names a rank may restore what a job of any number of processes has left.
+                match (own, of) {
+                    (Err(error), Some(rank)) if error.kind() == Kind::OtherJob => {
+                        self.engine.begin_restore_of((rank, wanted), name, version, part_of)?
+                    }
+                    (own, _) => own?,
+                }
+            }
         };
         let looked = if agrees { self.engine.look_ahead(&restoring) } else { Ok(()) };
         if let Err(error) = looked {
@@ -225,12 +234,12 @@ impl Client {
         &self,
         name: &str,
         version: i32,
-        other: Option<u32>,
+        of: Option<u32>,
         copied: Option<&Selection>,
     ) -> Result<Begun> {
         let Some(comm) = &self.comm else { return Err(of_several_runs(name, version)) };
-        match self.common_run(comm, name, version, other)? {
-            Some(run) => self.begin_one(name, version, other, copied, run),
+        match self.common_run(comm, name, version, self.other(of))? {
+            Some(run) => self.begin_one(name, version, of, copied, run),
             None => Err(of_several_runs(name, version)),
         }
     }

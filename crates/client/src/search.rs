@@ -58,7 +58,9 @@ impl Client {
         alone: bool,
     ) -> Result<Option<i32>> {
         if alone {
-            return checked.and_then(|()| self.newest(name, bound));
+            // Who names a rank may restore what a job of any number of processes has left.
+            let of_any_job = self.engine.files.of_rank(self.engine.files.rank());
+            return checked.and_then(|()| self.newest_in(&of_any_job, name, bound));
         }
         self.all_or_none(checked)?;
         if self.can_rebuild() {
@@ -174,6 +176,10 @@ impl Client {
     }
 
     fn newest(&self, name: &str, bound: i32) -> Result<Option<i32>> {
+        self.newest_in(&self.engine.files, name, bound)
+    }
+
+    fn newest_in(&self, files: &Files, name: &str, bound: i32) -> Result<Option<i32>> {
         let known = self.newest_known(name, bound);
         if known == Some(bound) {
             // No file can have a newer version, and a folder of many files takes long to read.
@@ -181,7 +187,7 @@ impl Client {
         }
         self.engine.warn_of_nothing_inherited();
         self.engine.await_earlier_jobs();
-        newest_file(&self.engine.files, name, bound, known)
+        newest_file(files, name, bound, known)
     }
 
     /// The newest version that this job has taken or restored and can still restore, from memory or
