@@ -134,10 +134,9 @@ fn a_file_system_without_attributes() {
 }
 
 /// Files of upstream, or of older versions: `chksum = true` and nothing to compare with. Catches a
-/// copy that counts as good without a message, and one that is taken although another can be
-/// compared.
+/// copy that counts as good, where VELOC fails, and one that hides another which can be compared.
 #[test]
-fn with_checksums_what_cannot_be_checked_is_said() {
+fn with_checksums_what_cannot_be_checked_is_refused() {
     let job = Job::new(&format!("{SYNC}meta = DIR/meta\nchksum = true\n"));
     job.run("script", "take=x:1 take=x:2").succeed();
     for version in [1, 2] {
@@ -151,12 +150,14 @@ fn with_checksums_what_cannot_be_checked_is_said() {
     };
     replace(&job.scratch().join("x-0-2.dat"));
     let ended = job.run("script", "newest=x:2 restore=x:2 restore=x:1").succeed();
-    assert!(!ended.stderr.contains("not checked"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("looking for another copy"), "{}", ended.stderr);
     replace(&job.persistent().join("x-0-2.dat"));
-    let ended = job.run("script", "newest=x:2 restore=x:2:9").succeed();
-    for part in ["scratch/x-0-2.dat: it is not checked", "x-0-2.dat.chksum"] {
-        assert!(ended.stderr.contains(part), "{}", ended.stderr);
-    }
+    let words = "there_is_neither|x-0-2.dat.chksum|chksum_=_false";
+    job.run("script", &format!("newest=x:1 refuse=x:2:{words}")).succeed();
+    job.configure(&format!("{SYNC}meta = DIR/meta\nchksum = true\nproof = accept\n"));
+    job.run("script", "newest=x:2 restore=x:2:9").succeed();
+    job.configure(SYNC);
+    job.run("script", "newest=x:2 restore=x:2:9").succeed();
 }
 
 /// A version in persistent is taken again; the new file never gets to persistent, and is lost.

@@ -2,10 +2,9 @@
 //! `<meta>/<file>.chksum`.
 //!
 //! All copies of a version share it, so it says nothing of a copy from before the version was taken
-//! again: that copy's own proof does (`expected`). A file with neither counts as good: it was
-//! written before there were any. So when a version is written again, the old checksum is removed
-//! before the file is replaced, and the new one comes after: at no moment does a checksum stand
-//! beside a good file of another content.
+//! again: that copy's own proof does (`expected`). A file with neither is refused, as VELOC does. So the checksum comes
+//! before the file gets its name: a new version is never without one. Where a version is taken again and files have no
+//! proofs, a kill in between leaves the new checksum beside the old file, which is then refused.
 
 use std::path::{Path, PathBuf};
 

@@ -122,7 +122,9 @@ mod tests {
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let open = || Files::open(&config, 0).unwrap();
         let header = format::header::Header::new(vec![]).unwrap().encode();
+        let sum = format::checksum::Checksum::of(&header);
         fs::write(open().scratch_path("x", 1).unwrap(), header).unwrap();
+        fs::write(folder.path().join("m/x-0-1.dat.chksum"), sum.as_bytes()).unwrap();
         test(&config, &|name| {
             let mut inodes = open().inodes();
             for (path, device, _) in &mut inodes {

@@ -182,11 +182,28 @@ impl Files {
                     let kept_in = Some(path);
                     Expected { digest: Digest::Sha256(sum), kept_in }
                 });
-                let evidence =
-                    if expected.is_some() { Evidence::Current } else { Evidence::Missing };
-                Ok((expected, evidence))
+                let Some(expected) = expected else {
+                    return self
+                        .accepted(self.missing(opened, &file))
+                        .map(|_| (None, Evidence::Missing));
+                };
+                Ok((Some(expected), Evidence::Current))
             }
         }
+    }
+
+    /// Where checksums are kept, a copy that nothing can be compared with is refused, as VELOC does.
+    fn missing(&self, opened: &Opened, file: &str) -> Result<Option<()>> {
+        let Some(sums) = self.checksums.as_ref().filter(|sums| sums.are_kept()) else {
+            return Ok(None);
+        };
+        let what = format!(
+            "{}: there is neither {} nor a proof to compare it with (chksum = false restores it, and so does proof = \
+             accept)",
+            opened.path.display(),
+            sums.path(file).display()
+        );
+        Err(Error::new(Kind::Corrupt, what))
     }
 
     /// Checks that a proof is of that checkpoint.
@@ -291,8 +308,7 @@ impl Files {
         Ok(opened)
     }
 
-    /// Where checksums are kept, warns that a copy is used that nothing was compared with, or an
-    /// older one.
+    /// Where checksums are kept, warns that an older copy is used.
     pub(super) fn say_how_known(
         &self,
         opened: &Opened,
@@ -308,14 +324,10 @@ impl Files {
         let Some(sums) = self.checksums.as_ref().filter(|sums| sums.are_kept()) else { return };
         let sum = sums.path(&file);
         match evidence {
-            Evidence::Current => {}
+            Evidence::Current | Evidence::Missing => {}
             Evidence::Older => self.warn_once(format!(
                 "{path}: it is good, but was taken before the version that {} is of, of which there \
                  is no copy",
-                sum.display()
-            )),
-            Evidence::Missing => self.warn_once(format!(
-                "{path}: it is not checked, as there is neither {} nor a proof",
                 sum.display()
             )),
         }

@@ -131,8 +131,8 @@ fn notes_of_others_say_nothing() {
         put("s/.x-0-1.dat.parity", b"", false);
         put("m/x-0-1.dat.chksum", &[0; 32], false);
         let files = Files::open(config, 0).unwrap();
-        assert!(matches!(files.look("x", 1).unwrap(), Found::Regions(_)));
-        assert_eq!(byte(&files, 1), 1);
+        let refused = files.look("x", 1).unwrap_err().to_string();
+        assert!(refused.contains("there is neither"), "{refused}");
         assert!(!files.has_parities("x", 1));
         assert!(files.foreign_parities("x", 1).unwrap().is_empty());
         let of_another = files.of_rank(1);

@@ -45,11 +45,10 @@ impl Files {
         // An older checkpoint of the name may be file-based, and the parities are of its file.
         self.remove_note(name, version)?;
         self.remove_parity(name, version)?;
-        self.remove_checksum(name, version)?;
         let durability = self.scratch_durability();
         self.stamp(FileLevel::Scratch, &written.temporary);
-        files::atomic_replace(&written.temporary, &path, durability)?;
-        self.put_checksum(name, version, written.digest, durability)
+        self.put_checksum(name, version, written.digest, durability)?;
+        files::atomic_replace(&written.temporary, &path, durability)
     }
 
     /// Gives the complete file of a file-based checkpoint its name.
@@ -96,7 +95,8 @@ impl Files {
         files::atomic_replace(temporary, &path, self.scratch_durability())
     }
 
-    /// Writes upstream's checksum of a file, where checksums are kept.
+    /// Writes upstream's checksum of a file that is about to get its name, where checksums are kept; else an older one
+    /// goes. A kill in between leaves a checksum without its file, and no file without its checksum.
     pub(super) fn put_checksum(
         &self,
         name: &str,
@@ -104,14 +104,15 @@ impl Files {
         digest: Option<Digest>,
         durability: Durability,
     ) -> Result<()> {
-        let Some(Digest::Sha256(digest)) = digest else { return Ok(()) };
-        self.checksums.as_ref().filter(|sums| sums.are_kept()).map_or(Ok(()), |checksums| {
-            self.may_change_in(self.meta.as_deref())?;
-            self.tidy_checksums(name);
-            let file = names::checkpoint_file(name, self.rank, version);
-            let temporary = self.temporary(&checksums.path(&file));
-            checksums.put(&file, &digest, &temporary, durability)
-        })
+        let kept = self.checksums.as_ref().filter(|sums| sums.are_kept());
+        let (Some(Digest::Sha256(digest)), Some(checksums)) = (digest, kept) else {
+            return self.remove_checksum(name, version);
+        };
+        self.may_change_in(self.meta.as_deref())?;
+        self.tidy_checksums(name);
+        let file = names::checkpoint_file(name, self.rank, version);
+        let temporary = self.temporary(&checksums.path(&file));
+        checksums.put(&file, &digest, &temporary, durability)
     }
 
     pub(super) fn scratch_durability(&self) -> Durability {

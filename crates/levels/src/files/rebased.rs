@@ -84,11 +84,10 @@ impl Files {
             // They are of the delta.
             self.remove_parity(name, version)?;
         }
-        self.remove_checksum(name, version)?;
         self.stamp_copy(level, &written.temporary, taken);
         let durability = self.durability_in(level);
-        files::atomic_replace(&written.temporary, &opened.path, durability)?;
-        self.put_checksum(name, version, written.digest, durability)
+        self.put_checksum(name, version, written.digest, durability)?;
+        files::atomic_replace(&written.temporary, &opened.path, durability)
     }
 }
 

@@ -73,18 +73,18 @@ impl Files {
         self.check_persistent(name, version)?;
         self.clear_scratch(name, version)?;
         let durability = self.persistent_durability();
+        self.put_checksum(name, version, written.digest, durability)?;
         match place {
             Some(place) => {
                 let part = (written.len, written.digest, None);
-                self.enter_part(name, version, place, &written.temporary, part)?
+                self.enter_part(name, version, place, &written.temporary, part)
             }
             None => {
                 let path = self.own_persistent_path(name, version)?;
                 self.stamp(FileLevel::Persistent, &written.temporary);
-                files::atomic_replace(&written.temporary, &path, durability)?;
+                files::atomic_replace(&written.temporary, &path, durability)
             }
         }
-        self.put_checksum(name, version, written.digest, durability)
     }
 
     /// Gives a complete file of the application's own, beside the one that it replaces, its name,
