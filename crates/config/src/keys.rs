@@ -223,7 +223,7 @@ pub const KEYS: &[Key] = &[
         values: "true or false",
         role: Role::Default("false"),
         meaning: "Keep the SHA-256 of each checkpoint file in meta, and use no file that has \
-                  another one.",
+                  another one, or neither one nor a proof.",
     },
     Key {
         name: "meta",
