@@ -263,15 +263,24 @@ fn killed_at_random_moments() {
         let more = if kill % 2 == 0 { "host_capture = fork\n" } else { "" };
         let job = Job::new(&format!(
             "mode = async\nscratch = DIR/scratch\nhost_cache_size = 64M\nincremental = true\nmax_versions = 2\n\
-             scratch_versions = 2\n{more}"
+             scratch_versions = 2\nlog_prefix = DIR/log\n{more}"
         ));
         let storm = job.run("incremental", "storm=1").start();
         sleep(Duration::from_millis(random.below(400)));
         storm.signal(libc::SIGKILL);
         let returned = storm.end().figures("returned").last().copied().unwrap_or(0);
         wait_for_backends(&job);
-        let newest = job.run("incremental", "newest=1").succeed().figure("newest");
-        assert!((returned..=returned + 1).contains(&newest), "{newest}, returned {returned}");
+        let ended = job.run("incremental", "newest=1").succeed();
+        let newest = ended.figure("newest");
+        let log = files(&job.path("log"))
+            .into_values()
+            .map(|log| String::from_utf8_lossy(&log).into_owned());
+        let said = format!(
+            "kill {kill}: {newest}, returned {returned}: {}{}",
+            ended.stderr,
+            log.collect::<String>()
+        );
+        assert!((returned..=returned + 1).contains(&newest), "{said}");
         wait_for_backends(&job);
     }
 }

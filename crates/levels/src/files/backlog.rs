@@ -107,6 +107,7 @@ impl Files {
             }
             // The order of versions goes by the times when they were taken.
             times::set_modified(&temporary, taken)?;
+            let _naming = self.naming_one();
             files::atomic_replace(&temporary, &target, durability)?;
             self.persist_checksum(name, version, None, durability)?;
             Ok(Some(bytes))
@@ -120,7 +121,7 @@ impl Files {
 }
 
 /// Whether this open file is the one at `path`.
-fn is_same(file: &File, path: &Path) -> bool {
+pub(super) fn is_same(file: &File, path: &Path) -> bool {
     let of_path = std::fs::symlink_metadata(path);
     let both = file.metadata().and_then(|file| Ok((file, of_path?)));
     both.is_ok_and(|(file, there)| (file.dev(), file.ino()) == (there.dev(), there.ino()))

@@ -83,6 +83,7 @@ impl Files {
             Ok(taken) => self.stamp_copy(FileLevel::Persistent, &written.temporary, taken),
             Err(_) => self.stamp(FileLevel::Persistent, &written.temporary),
         }
+        let _naming = self.naming_one();
         files::atomic_replace(&written.temporary, &path, Durability::Unsynced)?;
         Ok(taken.is_ok() || !self.lacks_scratch(name, version))
     }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fs::{self};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::level::FileLevel;
 use config::{Compress, Config, Proof, SyncFiles};
@@ -91,6 +91,9 @@ pub struct Files {
     incremental: bool,
     /// This process is the successor of another one.
     is_successor: bool,
+    /// Read where a checkpoint's file gets its name or goes; written where one gets other bytes of the same version
+    /// ([`rebased`]), which must not take the place of a newer one.
+    names: Arc<RwLock<()>>,
 }
 
 /// Which companions a checkpoint's file may have in scratch. Those that cannot be there are not
@@ -242,6 +245,7 @@ impl Files {
             compress: config.compress,
             incremental: config.incremental,
             is_successor: false,
+            names: Arc::default(),
         };
         let looked = found.scratch.as_deref().map(|scratch| found.look_through_scratch(scratch));
         let others = [&found.persistent, &used].into_iter().flatten();
@@ -330,6 +334,11 @@ impl Files {
     /// A checkpoint's file in persistent.
     pub fn persistent_path(&self, name: &str, version: i32) -> Option<PathBuf> {
         Some(self.persistent.as_ref()?.join(names::checkpoint_file(name, self.rank, version)))
+    }
+
+    /// Held while a checkpoint's file gets its name or goes.
+    fn naming_one(&self) -> RwLockReadGuard<'_, ()> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A fresh temporary name beside `complete`.

@@ -54,6 +54,7 @@ impl Files {
             (None, Err(_)) => self.stamp(FileLevel::Persistent, &temporary),
             (Some(_), _) => {}
         }
+        let _naming = self.naming_one();
         files::atomic_replace(&temporary, &target, durability)?;
         if let Some(link) = link {
             self.link(&target, &link)?;

@@ -48,6 +48,7 @@ impl Files {
         let durability = self.scratch_durability();
         self.stamp(FileLevel::Scratch, &written.temporary);
         self.put_checksum(name, version, written.digest, durability)?;
+        let _naming = self.naming_one();
         files::atomic_replace(&written.temporary, &path, durability)
     }
 
@@ -92,6 +93,7 @@ impl Files {
             None => self.prove_whole(&file, temporary, name, version, identity)?,
         }
         self.seal_file(&file, temporary)?;
+        let _naming = self.naming_one();
         files::atomic_replace(temporary, &path, self.scratch_durability())
     }
 

@@ -1,8 +1,9 @@
 //! Deltas whose base is about to be replaced, as its number is taken again: they get everything themselves before.
 
 use std::path::Path;
+use std::sync::PoisonError;
 
-use super::{hashing::PIECE, Files, Opened, Output};
+use super::{backlog::is_same, hashing::PIECE, Files, Opened, Output};
 use crate::level::FileLevel;
 use format::delta::{self, Base, Table, REGION};
 use format::header::Header;
@@ -80,6 +81,12 @@ impl Files {
                 return Err(error);
             }
         };
+        // What has been taken again or removed meanwhile needs no base any more.
+        let _alone = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        if !is_same(&opened.file, &opened.path) {
+            written.discard();
+            return Ok(());
+        }
         if level == FileLevel::Scratch {
             // They are of the delta.
             self.remove_parity(name, version)?;

@@ -74,7 +74,9 @@ impl Files {
     /// `persistent` has the file too; `None`: whether it has is to be looked for.
     pub fn remove_scratch(&self, name: &str, version: i32, persistent: Option<bool>) -> Result<()> {
         self.may_change_in(self.scratch.as_deref())?;
+        let naming = self.naming_one();
         files::remove(&self.own_path(name, version)?)?;
+        drop(naming);
         self.remove_parity(name, version)?;
         self.remove_note(name, version)?;
         if self.checksums.is_none()
@@ -89,6 +91,7 @@ impl Files {
     pub fn remove_persistent(&self, name: &str, version: i32) -> Result<()> {
         self.may_change_in(self.persistent.as_deref())?;
         if let Some(path) = self.persistent_path(name, version) {
+            let _naming = self.naming_one();
             files::remove(&path)?;
         }
         self.remove_aggregated(name, version)?;

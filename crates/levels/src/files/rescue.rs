@@ -110,6 +110,7 @@ impl Files {
             files::sync(&to, &temporary)?;
             self.may_change_in(self.persistent.as_deref())?;
             self.stamp_copy(FileLevel::Persistent, &temporary, taken);
+            let _naming = self.naming_one();
             files::atomic_replace(&temporary, &target, self.persistent_durability())
         });
         if copied.is_err() {

@@ -82,6 +82,7 @@ impl Files {
             None => {
                 let path = self.own_persistent_path(name, version)?;
                 self.stamp(FileLevel::Persistent, &written.temporary);
+                let _naming = self.naming_one();
                 files::atomic_replace(&written.temporary, &path, durability)
             }
         }
