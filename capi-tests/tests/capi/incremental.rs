@@ -276,8 +276,9 @@ fn killed_at_random_moments() {
             .into_values()
             .map(|log| String::from_utf8_lossy(&log).into_owned());
         let said = format!(
-            "kill {kill}: {newest}, returned {returned}: {}{}",
+            "kill {kill}: {newest}, returned {returned}: {}{:?}\n{}",
             ended.stderr,
+            names(&job.scratch()),
             log.collect::<String>()
         );
         assert!((returned..=returned + 1).contains(&newest), "{said}");

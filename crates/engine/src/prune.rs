@@ -64,7 +64,18 @@ impl Shared {
                     found.retain(|version| !backlog.contains(version));
                 }
                 self.files.leave_other_numbers(level, name, &mut found);
-                kept.set_found(name, found);
+                kept.set_found(name, found.iter().copied());
+                if self.files.goes_on_for_another() {
+                    for version in found {
+                        // What the dead process has written itself is younger than what it has left to write, or older.
+                        let identity = self.files.identity_in(level, name, version);
+                        let before =
+                            self.catalog.read(|state| state.taken_before(name, version, identity));
+                        if let Some(before) = before {
+                            kept.found_after(name, version, before);
+                        }
+                    }
+                }
                 true
             }
             Err(error) => {
@@ -262,6 +273,10 @@ impl Shared {
                 match self.files.base_in(level, name, version) {
                     Ok(Some(base)) if needed.insert(base) => version = base,
                     Ok(_) => break,
+                    // What that one is a delta of is seen when it has its file.
+                    Err(_) if self.catalog.read(|state| state.comes_to(name, version, level)) => {
+                        return None;
+                    }
                     // It is of no use to anybody.
                     Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Corrupt) => break,
                     Err(error) => {

@@ -61,6 +61,14 @@ impl Retention {
         }
     }
 
+    /// A version that was found on disk was taken right after the one of this job that was taken at `before`.
+    pub fn found_after(&mut self, name: &str, version: i32, before: Taken) {
+        let Some(kept) = self.names.get_mut(name) else { return };
+        if let Some((0, order)) = kept.ages.get(&version).copied() {
+            kept.put(version, (before, order + 1));
+        }
+    }
+
     /// Adds a version, replacing an older one of that number.
     pub fn put(&mut self, name: &str, version: i32, taken: Taken) {
         self.names.entry(name.to_owned()).or_default().put(version, (taken, 0));
@@ -188,6 +196,21 @@ impl VersionsByAge {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Catches a version that was on disk before, and is removed for an older one that comes late.
+    #[test]
+    fn what_comes_late_is_no_younger_for_that() {
+        let mut kept = Retention::new(2);
+        kept.set_found("x", [12, 15]);
+        kept.found_after("x", 15, 7);
+        for (version, taken) in [(13, 6), (14, 7)] {
+            kept.put("x", version, taken);
+        }
+        assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [12, 13]);
+        kept.found_after("x", 14, 9);
+        kept.put("x", 16, 8);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [12, 13, 14]);
+    }
 
     /// Upstream removes the checkpoint that was just taken, because an older run's versions have higher
     /// numbers.

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use super::{Files, Found, Opened};
+use crate::level::FileLevel;
 use config::Proof as Setting;
 use format::identity::Identity;
 use format::proof::Proof;
@@ -30,6 +31,16 @@ impl Files {
     /// The run that made an open file, as its proof says.
     pub fn identity_of(&self, file: &File, path: &Path) -> Identity {
         self.proven_identity(|| Proof::read(file, path))
+    }
+
+    /// The run that made this process's file of a version in a level, if that is known.
+    pub fn identity_in(&self, level: FileLevel, name: &str, version: i32) -> Identity {
+        let path = match level {
+            FileLevel::Scratch => self.scratch_path(name, version).ok(),
+            FileLevel::Persistent => self.persistent_path(name, version),
+        };
+        path.and_then(|path| Some(self.identity_of(&files::open(&path).ok()?, &path)))
+            .unwrap_or(Identity::UNKNOWN)
     }
 
     /// The run that made a copy that was found.

@@ -31,6 +31,11 @@ impl Files {
         })?;
         Ok(Files { is_successor: true, ..opened.in_directories(directories) })
     }
+
+    /// Whether these are of a process that has ended.
+    pub fn goes_on_for_another(&self) -> bool {
+        self.is_successor
+    }
 }
 
 #[cfg(test)]

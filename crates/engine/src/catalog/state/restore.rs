@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Acquire, Source, State};
-use crate::catalog::entry::{Id, Level, Part, Region, Stage};
+use crate::catalog::entry::{FileCopy, FileLevel, Id, Level, Part, Region, Stage};
 use format::identity::Identity;
 
 impl State {
@@ -15,6 +15,22 @@ impl State {
     /// The run that made a checkpoint.
     pub fn identity(&self, id: Id) -> Identity {
         self.entries.get(&id).map_or(Identity::UNKNOWN, |entry| entry.identity)
+    }
+
+    /// The last of the checkpoints that are known here which the run of a file of this `version` had taken before it.
+    pub fn taken_before(&self, name: &str, version: i32, identity: Identity) -> Option<Id> {
+        let older = self.names.get(name)?.live.range(..version).rev().map(|(_, id)| *id);
+        older.filter(|_| identity.is_known()).find(|id| self.identity(*id) == identity)
+    }
+
+    /// Whether a version's file in a level is still to be written.
+    pub fn comes_to(&self, name: &str, version: i32, level: FileLevel) -> bool {
+        let entry = self.find(name, version).and_then(|id| self.entries.get(&id));
+        let copy = entry.map(|entry| match level {
+            FileLevel::Scratch => entry.scratch,
+            FileLevel::Persistent => entry.persistent,
+        });
+        matches!(copy, Some(FileCopy::Wanted | FileCopy::Writing))
     }
 
     /// Whether there is a live checkpoint of this name and version that this job has taken.
