@@ -140,6 +140,7 @@ fn what_is_no_file() {
         fs::create_dir(scratch.join("x-0-4.dat")).unwrap();
         symlink("x-0-5.dat", scratch.join("x-0-5.dat")).unwrap();
         symlink("/dev/zero", scratch.join("x-0-6.dat")).unwrap();
+        symlink("x-0-1.dat", scratch.join("x-0-9.dat")).unwrap();
         make_pipe(&scratch.join(".x-0-7.dat.routed"));
         fs::remove_file(job.path("meta/x-0-2.dat.chksum")).unwrap();
         make_pipe(&job.path("meta/x-0-2.dat.chksum"));
@@ -150,7 +151,7 @@ fn what_is_no_file() {
         job.run(
             "script",
             "newest=x:1 refuse=x:3:x-0-3.dat|pipe refuse=x:4:x-0-4.dat|directory refuse=x:5 \
-             refuse=x:6:x-0-6.dat|device refuse=x:2:chksum|pipe restore=x:1",
+             refuse=x:6 refuse=x:9 refuse=x:2:chksum|pipe restore=x:1",
         )
         .succeed();
     }

@@ -57,13 +57,16 @@ impl Client {
     /// Whether what all processes have of a version, the nearest copies, is of one run. Collective.
     pub(super) fn is_of_one_run(&self, name: &str, nearest: Option<Identity>) -> Result<bool> {
         let Some(comm) = self.comm.as_ref().filter(|_| self.has_others()) else { return Ok(true) };
-        if nearest == Some(Identity::UNKNOWN) && os::logging::speaks_for_all() {
+        let [least, negated] = compared(nearest);
+        let known = i64::from(nearest != Some(Identity::UNKNOWN));
+        let [least, negated, all_known] = comm.allreduce_min([least, negated, known])?;
+        if all_known == 0 && os::logging::speaks_for_all() {
             self.engine.files.warn_once(format!(
-                "the checkpoints of \"{name}\" do not say which run made them, so it is not compared whether the \
-                 ranks' are of one"
+                "the checkpoints of \"{name}\" do not say which run made them, on one rank at least, so it is not \
+                 compared whether the ranks' are of one"
             ));
         }
-        Ok(alike(comm.allreduce_min(compared(nearest))?))
+        Ok(alike([least, negated]))
     }
 
     /// Whether all processes have copies of one run of a version that each of them has. Collective.

@@ -177,7 +177,6 @@ impl Client {
             return Err(error);
         }
         let Begun { restoring, prepared, unread } = begun?;
-        self.engine.files.allow_replacing(name);
         self.phase = Phase::Restart { restoring };
         if other.is_none() {
             self.engine.warn_of_backlog(name);
@@ -450,6 +449,7 @@ impl Client {
             format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
         };
         self.engine.recover(restoring, &prepared.places)?;
+        self.allow_replacing(restoring);
         for (id, object, bytes) in &prepared.objects {
             object.read(bytes).map_err(|error| error.within(about(format!("region {id}"))))?;
         }
@@ -458,6 +458,16 @@ impl Client {
                 .map_err(|error| error.within(about("restoring".to_owned())))?;
         }
         Ok(())
+    }
+
+    /// Who has restored what another job has left may replace it.
+    fn allow_replacing(&self, restoring: &Restoring) {
+        let (name, version) = (&restoring.name, restoring.version);
+        if restoring.rank(&self.engine) != self.engine.files.rank()
+            || !self.engine.has_taken(name, version)
+        {
+            self.engine.files.allow_replacing(name);
+        }
     }
 
     /// Restores the message log from a checkpoint.

@@ -137,6 +137,7 @@ impl Client {
                 let files = restoring.files(&self.engine);
                 let lock = || self.engine.naming.lock();
                 let (path, bytes) = files.fetch_routed(&restoring.name, restoring.version, lock)?;
+                self.engine.files.allow_replacing(&restoring.name);
                 if bytes > 0 {
                     self.engine
                         .metrics

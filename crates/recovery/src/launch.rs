@@ -49,7 +49,7 @@ pub(super) fn launch(listener: Listener, file: Option<&Path>) -> Result<Child> {
 /// # Errors
 /// There is none; the message says where it was looked for.
 pub fn program() -> Result<PathBuf> {
-    if let Some(directory) = os::environment::var_os("VELOC_BIN") {
+    if let Some(directory) = os::environment::var_os("VELOC_BIN").filter(|set| !set.is_empty()) {
         let path = PathBuf::from(directory).join(PROGRAM);
         return Ok(std::path::absolute(&path).unwrap_or(path));
     }

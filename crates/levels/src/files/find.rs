@@ -265,6 +265,8 @@ impl Files {
         let mut scratch: Vec<PathBuf> =
             scratch.into_iter().flatten().filter_map(Result::ok).collect();
         scratch.dedup();
+        // A link there is nobody's version.
+        scratch.retain(|path| !path.is_symlink());
         let files = scratch.into_iter().chain(self.persistent_path(name, version));
         let files = files.map(|path| Opened::read(&path));
         // The part of an aggregated file is looked for last, and only if it is needed.
