@@ -120,12 +120,11 @@ impl Job {
         let path = self.write(&format!("{directory}/wave-{rank}-{version}.dat"), &GOLDEN);
         let (name, digest) = ("wave".to_owned(), Digest::of(Sort::Xxh3, &GOLDEN));
         let proof = Proof { name, version, rank, ranks, identity, len: 40, digest: Some(digest) };
-        let kept = attributes::set(&fs::File::open(&path).unwrap(), NAME, &proof.encode(), &path);
-        let kept = kept.unwrap();
-        if !kept {
-            println!("skipped: the folder for temporary files keeps no extended attributes");
+        let kept = attributes::set(&fs::File::open(&path).unwrap(), NAME, &proof.encode());
+        if let Err(error) = &kept {
+            println!("skipped: the folder for temporary files: {error}");
         }
-        kept
+        kept.is_ok()
     }
 
     /// Keeps a checksum of these bytes for a checkpoint file of this name.

@@ -68,7 +68,7 @@ fn proofs_are_compared() {
             digest: Some(digest),
         };
         let file = std::fs::File::open(&path).unwrap();
-        attributes::set(&file, NAME, &proof.encode(), &path).unwrap()
+        attributes::set(&file, NAME, &proof.encode()).is_ok()
     };
     if !prove(3) {
         println!("skipped: the folder for temporary files keeps no extended attributes");
