@@ -72,10 +72,8 @@ pub(crate) struct Writer {
 impl Writer {
     /// Starts writing the trace of process `process` to `file`, which messages call `path`.
     pub(crate) fn start(file: File, path: PathBuf, process: u32) -> Result<Writer> {
-        // The file of a job that is killed at once is whole, too.
-        let none = [FIRST, LAST].concat();
-        file.write_all_at(none.as_bytes(), 0)
-            .map_err(|error| Error::system(format!("write {}", path.display()), &error))?;
+        // The file of a job that is killed at once is whole, too. A failure shows again with the first record.
+        let _ = file.write_all_at([FIRST, LAST].concat().as_bytes(), 0);
         let (updates, to_apply) = unbounded();
         let refused = Arc::new(AtomicU64::new(0));
         let output = TraceFile {
