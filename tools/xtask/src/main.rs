@@ -97,7 +97,7 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Put the tables of configuration keys into docs/configuration.md
+    /// Put the tables of configuration keys into docs/configuration.md, and the map of tests into docs/test-map.md
     Docs {
         /// Write nothing; fail if it differs
         #[arg(long)]
