@@ -145,6 +145,22 @@ class Results(WithFolder):
                 thread.join()
         self.assertEqual(found, [True] * 18)
 
+    def test_one_name_for_two(self):
+        """Catches two passes that overwrite each other's snapshots, and a name that stays taken."""
+        with veloc.Job(mode="async", ephemeral=True, host_cache_size="4M") as job:
+            first = Revolver(*problem(), 5, STEPS, job=job)
+            first.apply_forward()
+            state, forward, backward = problem()
+            second = Revolver(state, forward, backward, 5, STEPS, job=job)
+            with self.assertRaisesRegex(veloc.Error, "another Revolver .* 'revolve' .*name="):
+                second.apply_forward()
+            first.apply_reverse()
+            self.check(5, job=job)
+            left = Revolver(*problem(), 5, STEPS, job=job)
+            left.apply_forward()
+            del left
+            self.check(5, job=job)
+
     def test_a_damaged_snapshot_is_named(self):
         """Catches snapshots that are passed over in silence, and one that is read all the same."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import warnings
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +25,10 @@ _OVERHEAD = 512
 _LEAST_ROOM = 1 << 20
 #: What the library says of a version that there never was.
 _NONE = "there is no checkpoint"
+
+#: Who stores snapshots under a name in a job that several share.
+_at_work: weakref.WeakValueDictionary[tuple[int, str], Snapshots] = weakref.WeakValueDictionary()
+_at_work_lock = threading.Lock()
 
 
 class Snapshots:
@@ -58,6 +64,13 @@ class Snapshots:
         """Begins the job, with room in memory for so many states and an adjoint, unless a job was
         given."""
         if self._given is not None:
+            key = id(self._given), self._names[0]
+            with _at_work_lock:
+                if _at_work.setdefault(key, self) is not self:
+                    raise Error(
+                        f"another Revolver stores its snapshots under the name {self._names[0]!r} in this job: give "
+                        "each its own (name=...)"
+                    )
             self._job = self._given
             return
         if Job.alive():
@@ -83,6 +96,9 @@ class Snapshots:
     def close(self, drain: bool) -> None:
         """Ends the job, if it is this object's own; `drain`: when all is in files."""
         job, self._job = self._job, None
+        with _at_work_lock:
+            if _at_work.get((id(self._given), self._names[0])) is self:
+                del _at_work[id(self._given), self._names[0]]
         if job is not None and job is not self._given:
             job.finalize(drain)
 

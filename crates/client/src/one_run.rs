@@ -92,8 +92,8 @@ pub(super) fn of_several_runs(name: &str, version: i32) -> Error {
     Error::new(
         Kind::NotFound,
         format!(
-            "version {version} of \"{name}\" is of different runs on different processes: a run was killed \
-             before all of them had it"
+            "version {version} of \"{name}\" is of different runs on different processes, or of different \
+             moments of this one: a run was killed, or a number taken again, before all of them had it"
         ),
     )
 }
