@@ -20,6 +20,7 @@ const FOLDERS: [&str; 7] =
 struct Test {
     path: String,
     words: BTreeSet<String>,
+    keys: BTreeSet<String>,
 }
 
 fn path() -> PathBuf {
@@ -53,8 +54,8 @@ fn map() -> Result<String> {
          configuration key, at most\nthree, those that name the fewest others first. To run one: \
          [CONTRIBUTING.md](../CONTRIBUTING.md).\n",
     );
-    text += &table("Function", &functions()?, &tests)?;
-    text += &table("Key", &keys, &tests)?;
+    text += &table("Function", &functions()?, &tests, |test| &test.words)?;
+    text += &table("Key", &keys, &tests, |test| &test.keys)?;
     Ok(text)
 }
 
@@ -69,7 +70,8 @@ fn find(folder: &Path, tests: &mut Vec<Test>) -> Result<()> {
                 find(&path, tests)?;
             }
         } else if let Some(path) = path.to_str().filter(|path| is_test(path)) {
-            tests.push(Test { path: path.to_owned(), words: words(&read(&root().join(path))?) });
+            let text = read(&root().join(path))?;
+            tests.push(Test { path: path.to_owned(), words: words(&text), keys: keys_in(&text) });
         }
     }
     Ok(())
@@ -121,12 +123,45 @@ fn words(text: &str) -> BTreeSet<String> {
     text.split(|c| !word(c)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-fn table(what: &str, names: &[String], tests: &[Test]) -> Result<String> {
-    let others = |test: &Test| names.iter().filter(|name| test.words.contains(*name)).count();
+/// The words that stand as keys of a configuration do: in a text with `=` behind them, quoted alone, as an argument of
+/// Python's, or as `VELOC_KEY` in the environment.
+fn keys_in(text: &str) -> BTreeSet<String> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut found = BTreeSet::new();
+    let mut rest = 0;
+    while let Some(begin) = text[rest..].find(word).map(|at| rest + at) {
+        let end = text[begin..].find(|c| !word(c)).map_or(text.len(), |at| begin + at);
+        rest = end;
+        let (before, behind) = (&text[..begin], &text[end..]);
+        // "...\nkey = value": the letter of the escape is taken for the word's first one.
+        let escaped = text[begin..end].strip_prefix('n').filter(|_| before.ends_with('\\'));
+        let name = escaped.unwrap_or(&text[begin..end]);
+        let begins = escaped.is_some() || ["\"", "}", "| "].iter().any(|end| before.ends_with(end));
+        let quoted = before.ends_with('"') && behind.starts_with('"');
+        let argument = ["(", " "].iter().any(|end| before.ends_with(end))
+            && behind.starts_with('=')
+            && !behind.starts_with("==");
+        if quoted || argument || begins && behind.trim_start_matches(' ').starts_with('=') {
+            found.insert(name.to_owned());
+        }
+        if let Some(key) = name.strip_prefix("VELOC_").filter(|_| quoted || argument || begins) {
+            found.insert(key.to_ascii_lowercase());
+        }
+    }
+    found
+}
+
+fn table(
+    what: &str,
+    names: &[String],
+    tests: &[Test],
+    of: impl Fn(&Test) -> &BTreeSet<String>,
+) -> Result<String> {
+    let others = |test: &Test| names.iter().filter(|name| of(test).contains(*name)).count();
     let mut text = format!("\n| {what} | tests |\n| --- | --- |\n");
     let mut missing = Vec::new();
     for name in names {
-        let mut by: Vec<&Test> = tests.iter().filter(|test| test.words.contains(name)).collect();
+        let mut by: Vec<&Test> = tests.iter().filter(|test| of(test).contains(name)).collect();
         by.sort_by_key(|test| (others(test), &test.path));
         if by.is_empty() {
             missing.push(name.as_str());
@@ -158,14 +193,24 @@ mod tests {
         assert!(!is_test("src/capi/job.rs") && !is_test("docs/guide.md"));
     }
 
+    /// Catches a word of the language that passes for a key.
+    #[test]
+    fn keys_are_told_from_words() {
+        let text = "int mode = 3; \"a = 1\\nb=2\" {\"c\", 1} Job(d=1, e=2) env(\"VELOC_F\", x) \"{y}g = 3\" if h == 1";
+        let found: Vec<String> = keys_in(text).into_iter().collect();
+        assert_eq!(found, ["VELOC_F", "a", "b", "c", "d", "e", "f", "g"]);
+    }
+
     /// Catches a map in which what has no test does not stand out.
     #[test]
     fn what_no_test_names_is_an_error() {
-        let tests = [Test { path: "t".into(), words: words("VELOC_A(1)") }];
-        assert!(table("Function", &["VELOC_A".into()], &tests)
+        let tests = [Test { path: "t".into(), words: words("VELOC_A(1)"), keys: BTreeSet::new() }];
+        let words = |test: &Test| -> &BTreeSet<String> { &test.words };
+        assert!(table("Function", &["VELOC_A".into()], &tests, words)
             .unwrap()
             .contains("| `VELOC_A` | `t` |"));
-        let error = table("Function", &["VELOC_A".into(), "VELOC_B".into()], &tests).unwrap_err();
+        let error =
+            table("Function", &["VELOC_A".into(), "VELOC_B".into()], &tests, words).unwrap_err();
         assert!(error.to_string().contains("no test names VELOC_B"), "{error}");
     }
 }
