@@ -205,12 +205,14 @@ mod tests {
     #[test]
     fn what_no_test_names_is_an_error() {
         let tests = [Test { path: "t".into(), words: words("VELOC_A(1)"), keys: BTreeSet::new() }];
-        let words = |test: &Test| -> &BTreeSet<String> { &test.words };
-        assert!(table("Function", &["VELOC_A".into()], &tests, words)
+        fn words_of(test: &Test) -> &BTreeSet<String> {
+            &test.words
+        }
+        assert!(table("Function", &["VELOC_A".into()], &tests, words_of)
             .unwrap()
             .contains("| `VELOC_A` | `t` |"));
         let error =
-            table("Function", &["VELOC_A".into(), "VELOC_B".into()], &tests, words).unwrap_err();
+            table("Function", &["VELOC_A".into(), "VELOC_B".into()], &tests, words_of).unwrap_err();
         assert!(error.to_string().contains("no test names VELOC_B"), "{error}");
     }
 }
