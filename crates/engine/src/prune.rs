@@ -306,3 +306,7 @@ impl Shared {
         self.retention[FileLevel::Scratch as usize].lock().remove(name, version);
     }
 }
+
+#[cfg(test)]
+#[cfg(not(feature = "model-check"))]
+mod tests;
