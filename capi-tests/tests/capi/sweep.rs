@@ -61,11 +61,11 @@ fn breakdowns_everywhere() {
         assert!(began + distance >= reached, "{began} after {reached}");
         reached = began + more;
     }
-    // In the reverse sweep, by steps and by time.
+    // In the reverse sweep, by steps and by time: first by so few steps that however fast the machine is, much is left.
     let mut breakdowns = 0;
     for round in 0..12 {
-        let ended = if round % 2 == 0 {
-            killed_at(&job, &plan, 1 + random.below(whole / 4))
+        let ended = if round < 5 || round % 2 == 0 {
+            killed_at(&job, &plan, 1 + random.below(whole / 12))
         } else {
             let running = job.run("hager", &plan).start();
             std::thread::sleep(Duration::from_micros(random.below(300_000)));
@@ -78,8 +78,7 @@ fn breakdowns_everywhere() {
         breakdowns += 1;
     }
     println!("{breakdowns} breakdowns in the reverse sweep");
-    // A fast machine gets to the end between the first breakdowns; the first one is certain.
-    assert!(breakdowns > 0);
+    assert!(breakdowns > 4);
     let last = job.run("hager", &plan).succeed();
     assert_eq!(result(&last), result(&reference));
     wait_for_backends(&job);

@@ -8,8 +8,8 @@ use crate::level::FileLevel;
 use format::delta::{self, Base, Table, REGION};
 use format::header::Header;
 use format::identity::Identity;
-use os::error::{Kind, Result};
-use os::{files, times};
+use os::error::{Error, Kind, Result};
+use os::files;
 
 impl Files {
     /// Before the file of a version at `path` is replaced or removed: checks that this job may do so, and has each
@@ -66,7 +66,9 @@ impl Files {
         self.may_change_in(self.directory(level))?;
         let opened = self.checked(opened, name, version, || Ok(()))?;
         let identity = opened.proof()?.map_or(Identity::UNKNOWN, |proof| proof.identity);
-        let taken = times::modified(&opened.path)?;
+        // Of what was opened: another file may have come to the path.
+        let taken = opened.file.metadata().and_then(|found| found.modified());
+        let taken = taken.map_err(|error| Error::system(opened.path.display(), &error))?;
         let opened = opened.with_bases(&|base| self.base_of_delta(name, base))?;
         let mut output = Output::create(self.temporary(&opened.path), self.digest())?;
         let written = write_whole(&opened, number, &mut output).and_then(|()| {
@@ -123,4 +125,53 @@ fn write_whole(opened: &Opened, number: u64, output: &mut Output) -> Result<()> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::Config;
+    use format::delta::Sparse;
+    use std::fs;
+
+    /// A file with a table of changes, and these bytes; the whole regions among them stand in the header.
+    fn file(table: &Table, regions: &[(i32, u64)], content: &[u8]) -> Vec<u8> {
+        let table = table.encode();
+        let of_table = content.len() as u64 - regions.iter().map(|(_, size)| size).sum::<u64>();
+        let mut sizes = vec![(REGION, table.len() as u64 + of_table)];
+        sizes.extend(regions);
+        [Header::new(sizes).unwrap().encode(), table, content.to_vec()].concat()
+    }
+
+    /// Catches a delta that is made whole in the place of what has come there, or gone from there, meanwhile.
+    #[test]
+    fn what_has_changed_meanwhile_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let text =
+            format!("mode = async\nscratch = {}\nincremental = true\n", folder.path().display());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        let path = |version| files.scratch_path("x", version).unwrap();
+        let base = Table { number: 9, chain: 0, base: None, regions: Vec::new() };
+        fs::write(path(1), file(&base, &[(0, 3)], &[1; 3])).unwrap();
+        let changes = vec![Sparse { id: 0, size: 3, runs: std::iter::once(1..2).collect() }];
+        let base = Some(Base { version: 1, number: 9 });
+        let delta = file(&Table { number: 10, chain: 1, base, regions: changes }, &[], &[2]);
+        let rebase = |meanwhile: &dyn Fn()| {
+            fs::write(path(2), &delta).unwrap();
+            let opened = Opened::read(&path(2)).unwrap();
+            meanwhile();
+            files.rebase(FileLevel::Scratch, "x", 2, opened, 10).unwrap();
+            fs::read(path(2)).ok()
+        };
+        let newer = folder.path().join("newer");
+        let replace = || {
+            fs::write(&newer, "newer").unwrap();
+            fs::rename(&newer, path(2)).unwrap();
+        };
+        assert_eq!(rebase(&replace).unwrap(), b"newer");
+        assert_eq!(rebase(&|| fs::remove_file(path(2)).unwrap()), None);
+        assert!(rebase(&|| ()).unwrap().ends_with(&[1, 2, 1]));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "a temporary file stays");
+    }
 }

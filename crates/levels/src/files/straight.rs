@@ -128,6 +128,7 @@ impl Files {
             // A read-only file system refuses to remove even a file that is not there.
             if is_there(&old)? {
                 self.may_change_in(self.scratch.as_deref())?;
+                let _naming = self.naming_one();
                 files::remove(&old)?;
             }
         }
