@@ -92,6 +92,7 @@ impl Worker<'_> {
                 self.tell(self.node.followers().to_vec(), &Message::DecidedAll);
             }
             Task::Leave => self.tell_group(&Message::Leaving),
+            Task::Settle => self.tell_group(&Message::Settled),
             Task::Finish => self.tell_group(&Message::Finished),
         }
     }
@@ -183,9 +184,16 @@ impl Worker<'_> {
                 span.bytes(*bytes);
             }
             Err(error) => {
-                self.failed(&key, error.clone());
-                for peer in self.peers.values_mut() {
-                    peer.discard();
+                let mut taken_again = false;
+                for (rank, peer) in &mut self.peers {
+                    if peer.discard() {
+                        // The version is encoded anew, with the new file.
+                        self.node.taken_again(&key, round, encoding, *rank);
+                        taken_again = true;
+                    }
+                }
+                if !taken_again {
+                    self.failed(&key, error.clone());
                 }
             }
         }

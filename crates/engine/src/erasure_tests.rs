@@ -47,8 +47,17 @@ fn engine(folder: &Path, rank: u32, node: Node) -> Engine {
 }
 
 fn take(engine: &Engine, version: i32) {
-    let content = vec![engine.files.rank() as u8; 1000 + version as usize];
-    fs::write(engine.files.scratch_path("x", version).unwrap(), content).unwrap();
+    take_as(engine, version, engine.files.rank() as u8);
+}
+
+/// Takes a version as a checkpoint does: another file takes the name, and the one before keeps its bytes for those
+/// who still read it.
+fn take_as(engine: &Engine, version: i32, byte: u8) {
+    let files = &engine.files;
+    let temporary = files.temporary(&files.scratch_path("x", version).unwrap());
+    let mut output = Output::create(temporary, None).unwrap();
+    output.put(&vec![byte; 1000 + version as usize]).unwrap();
+    files.publish(&engine.naming.lock(), &output.finish(), "x", version).unwrap();
     engine.protect("x", version);
 }
 
@@ -80,7 +89,7 @@ fn everybody_keeps_parities_at_the_end() {
         engines.iter().for_each(|engine| take(engine, version));
     }
     // Taken again: the final parities belong to the new files.
-    engines.iter().for_each(|engine| take(engine, 3));
+    engines.iter().for_each(|engine| take_as(engine, 3, 200));
     finish(engines.iter().collect());
     for engine in &engines {
         assert!((1..20).all(|version| is_protected(engine, version)));

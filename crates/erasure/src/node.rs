@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::encoding::Member;
+use super::encoding::{Encoding, Member};
 use super::membership::{Membership, ProcessInfo, Settings};
 use super::peer::Peer;
 use super::progress::{Key, Progress, Selection, Task};
@@ -58,6 +58,8 @@ struct State {
     progress: Progress,
     /// When a version was last selected for encoding.
     decided: Instant,
+    /// When this process last caught up with the others.
+    caught_up: Instant,
     /// Names whose versions are not selected for encoding.
     not_selectable: BTreeSet<String>,
     /// The warning that checkpoints are no longer protected has been logged.
@@ -133,6 +135,7 @@ impl Node {
         let now = State {
             progress,
             decided: Instant::now(),
+            caught_up: Instant::now(),
             not_selectable: BTreeSet::new(),
             warned: false,
             stopping: false,
@@ -248,7 +251,7 @@ impl Node {
     /// Selects a version whose file exists but whose parities do not, whatever the interval. Collective
     /// over the group.
     pub fn protect_again(&self, name: &str, version: i32) {
-        self.step(|now, _| now.progress.again((Arc::from(name), version)));
+        self.step(|now, _| now.progress.complete((Arc::from(name), version), true));
     }
 
     /// This process's file was announced to the others, in this round of the version.
@@ -265,6 +268,14 @@ impl Node {
             }
             now.progress.ended(self.shared.membership.own, key, round, id);
         });
+    }
+
+    /// The process `rank` refuses the file of this encoding, as it has taken the version again.
+    pub fn taken_again(&self, key: &Key, round: u32, encoding: &Encoding, rank: u32) {
+        if let Some(member) = encoding.index_of(rank) {
+            let file = &encoding.members[member];
+            self.step(|now, _| now.progress.taken_again(member, key, round, file));
+        }
     }
 
     /// The state of this process's parities of a version whose file is in scratch.
@@ -314,6 +325,10 @@ impl Node {
         loop {
             if now.stopping {
                 return None;
+            }
+            if now.caught_up.elapsed() >= CHECK_INTERVAL {
+                now.caught_up = Instant::now();
+                now.progress.catch_up(false);
             }
             if let Some(task) = now.progress.next_task() {
                 return Some(Job::Do(task));
@@ -393,6 +408,7 @@ impl Shared {
                 }
             }
             (Message::Leaving, Some(member)) => progress.member_leaves(member),
+            (Message::Settled, Some(member)) => progress.member_settles(member),
             (Message::Finished, Some(member)) => progress.member_finished(member),
             (Message::Decided { name, version }, _) if leads => {
                 if let Some(key) = key(name, version) {

@@ -24,6 +24,8 @@ pub struct Peer {
     stream: Arc<Connection>,
     /// The lengths that were requested but not received, in order.
     requested: VecDeque<usize>,
+    /// It has taken the checkpoint again whose bytes were requested.
+    has_taken_again: bool,
     /// Why the connection is unusable.
     broken: Option<Error>,
 }
@@ -55,7 +57,13 @@ impl Peer {
             });
             match connected {
                 Ok(stream) => {
-                    let mut peer = Peer { rank, stream, requested: VecDeque::new(), broken: None };
+                    let mut peer = Peer {
+                        rank,
+                        stream,
+                        requested: VecDeque::new(),
+                        has_taken_again: false,
+                        broken: None,
+                    };
                     // A process that does not know the token hangs up, as does a stranger's.
                     match peer.authenticate(&greeting(&info.token, own)) {
                         Ok(()) => return Ok(peer),
@@ -80,6 +88,7 @@ impl Peer {
         match receive(&**self.stream)? {
             Some(Reply::Bytes) => Ok(()),
             Some(Reply::Refused(why)) => Err(Error::new(Kind::System, why)),
+            Some(Reply::TakenAgain) => Err(Error::new(Kind::Internal, "an answer to no request")),
             None => Err(hung_up()),
         }
     }
@@ -125,21 +134,27 @@ impl Peer {
                 .read_exact(into)
                 .map_err(|error| Error::system("receiving bytes of a file", &error)),
             Some(Reply::Refused(why)) => Err(Error::new(Kind::NotFound, why)),
+            Some(Reply::TakenAgain) => {
+                self.has_taken_again = true;
+                Err(Error::new(Kind::NotFound, "it has taken the checkpoint again"))
+            }
             None => Err(hung_up()),
         }
     }
 
-    /// Receives and drops the bytes of all outstanding requests.
-    pub fn discard(&mut self) {
+    /// Receives and drops the bytes of all outstanding requests. Returns whether they or earlier ones were
+    /// refused because the checkpoint was taken again.
+    pub fn discard(&mut self) -> bool {
         let mut rest = Vec::new();
         while let Some(&len) = self.requested.front() {
             if self.broken.is_some() {
-                return;
+                break;
             }
             rest.resize(len, 0);
-            // A refusal does not matter here.
+            // Any other refusal does not matter here.
             let _ = self.receive_into(&mut rest);
         }
+        std::mem::take(&mut self.has_taken_again)
     }
 
     /// Checks without a message whether the other end is still connected. No request may be outstanding.

@@ -2,8 +2,12 @@
 //! clock.
 //!
 //! A version is encoded as soon as every member has announced that its file is in scratch. Members need
-//! not take the same versions, at the same time or at all: only the end of the job waits for an
-//! announcement, and only while the member may still make it.
+//! not take the same versions, at the same time or at all: only the end of the job, which all members reach,
+//! waits for an announcement, and only while the member may still make it.
+//!
+//! A version that is taken again begins another round, and only files of one round are encoded together.
+//! Members that have taken it less often than others, as after a rollback, catch up: they announce the file
+//! that they have in the others' round.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +22,7 @@ pub type Key = (Arc<str>, i32);
 
 /// The most versions that wait for announcements. Each may hold a file open.
 const MOST_PENDING: usize = 256;
-/// The most files or decisions that wait for each other.
+/// The most files or decisions that wait for each other, and the least versions whose rounds are known.
 const MOST_WAITING: usize = 1024;
 
 /// A task for the worker.
@@ -32,8 +36,10 @@ pub enum Task {
     Decide(Key),
     /// Tell the followers that no more versions will be selected.
     DecideNoMore,
-    /// Tell the group that no more files will be announced.
+    /// Tell the group that no more files will be taken.
     Leave,
+    /// Tell the group that no more files will be announced.
+    Settle,
     /// Tell the group that nothing of it is needed any more.
     Finish,
     /// Stop serving this file.
@@ -44,8 +50,10 @@ pub enum Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemberState {
     Present,
-    /// The member announces no more files.
+    /// The member takes no more files.
     Leaving,
+    /// The member announces no more files.
+    Settled,
     /// The member reads no more files.
     Finished,
     /// The member is gone.
@@ -55,12 +63,23 @@ enum MemberState {
 /// A version that a member has announced.
 #[derive(Debug)]
 struct Version {
-    /// How often the group has begun anew with this version: what is said of an earlier time does not count.
+    /// How often the members had taken this version before: what is said of an earlier round does not count.
     round: u32,
     announced: Vec<Option<Member>>,
     /// The encoding that each member has finished or failed. This may arrive before all announcements.
     ended: Vec<Option<Checksum>>,
     started: bool,
+    since: u64,
+}
+
+/// How often this member has taken a version.
+#[derive(Clone, Copy, Debug)]
+struct Takes {
+    /// The round of its file.
+    round: u32,
+    /// It was in an earlier round than others when that was last looked at, and is since.
+    is_behind: bool,
+    /// When it was taken last, for the order.
     since: u64,
 }
 
@@ -88,8 +107,8 @@ pub struct Progress {
     decided: VecDeque<Key>,
     /// The version that is being announced.
     announcing: Option<Key>,
-    /// The rounds of the versions that are protected again.
-    rounds: BTreeMap<Key, u32>,
+    /// What this member has taken most recently.
+    takes: BTreeMap<Key, Takes>,
     /// The versions whose parities this member has made most recently.
     made: VecDeque<Key>,
     versions: BTreeMap<Key, Version>,
@@ -100,6 +119,9 @@ pub struct Progress {
     /// The job ends when all possible encodings are done.
     leaving: bool,
     left: bool,
+    /// All members leave, and this one has caught up with them.
+    caught_up: bool,
+    settled: bool,
     /// This member encodes no more.
     finished: bool,
     counter: u64,
@@ -118,23 +140,27 @@ impl Progress {
             complete: VecDeque::new(),
             decided: VecDeque::new(),
             announcing: None,
-            rounds: BTreeMap::new(),
+            takes: BTreeMap::new(),
             made: VecDeque::new(),
             versions: BTreeMap::new(),
             urgent: VecDeque::new(),
             closed: false,
             leaving: false,
             left: false,
+            caught_up: false,
+            settled: false,
             finished: false,
             counter: 0,
             failed: 0,
         }
     }
 
-    /// A file of this member is complete in scratch. `decide`: select it for encoding.
+    /// A file of this member is complete in scratch, or its parities are to be made once more: all members
+    /// are told that once. `decide`: select it for encoding.
     pub fn complete(&mut self, key: Key, decide: bool) {
         // Replacing the file has removed its parities.
         self.made.retain(|made| *made != key);
+        self.count(&key);
         if self.member_is_gone() {
             self.failed += u64::from(self.selection == Selection::All || decide);
             return;
@@ -148,11 +174,47 @@ impl Progress {
         push(&mut self.complete, key);
     }
 
-    /// All members protect a version again, which each of them is told once. The round keeps the new
-    /// announcements apart from those that some members may still be busy with.
-    pub fn again(&mut self, key: Key) {
-        *self.rounds.entry(key.clone()).or_default() += 1;
-        self.complete(key, true);
+    fn count(&mut self, key: &Key) {
+        let since = self.next_number();
+        let others = self.versions.get(key).map_or(0, |version| version.round);
+        let first = Takes { round: 0, is_behind: false, since };
+        let again = |takes: &mut Takes| {
+            let round = takes.round.saturating_add(1);
+            *takes = Takes { round, is_behind: takes.is_behind && round < others, since };
+        };
+        self.takes.entry(key.clone()).and_modify(again).or_insert(first);
+        if self.takes.len() > 2 * MOST_WAITING {
+            let mut order: Vec<u64> = self.takes.values().map(|takes| takes.since).collect();
+            let (_, oldest, _) = order.select_nth_unstable(MOST_WAITING);
+            let oldest = *oldest;
+            self.takes.retain(|_, takes| takes.since >= oldest);
+        }
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    /// Catches up with members that have taken a version more often, and wait for this member's file: it is
+    /// announced in their round. `all`: also where the member was not behind at the last call, and may
+    /// therefore just be slower.
+    pub fn catch_up(&mut self, all: bool) {
+        for (key, version) in &self.versions {
+            let takes = self.takes.get_mut(key).filter(|takes| takes.round < version.round);
+            let Some(takes) = takes else { continue };
+            takes.is_behind = !(std::mem::replace(&mut takes.is_behind, true) || all);
+            if takes.is_behind {
+                continue;
+            }
+            takes.round = version.round;
+            if !self.decided.contains(key) {
+                self.decided.push_back(key.clone());
+            }
+            if !self.complete.contains(key) {
+                self.complete.push_front(key.clone());
+            }
+        }
     }
 
     /// The leader has selected this version for encoding.
@@ -173,8 +235,7 @@ impl Progress {
         if self.member_is_gone() || self.finished {
             return;
         }
-        let (members, since) = (self.members.len(), self.counter);
-        self.counter += 1;
+        let (members, since) = (self.members.len(), self.next_number());
         let new = || Version {
             round,
             announced: vec![None; members],
@@ -189,13 +250,24 @@ impl Progress {
             Ordering::Greater => return,
         }
         if version.announced[member].as_ref().is_some_and(|known| *known != file) {
-            // The version was taken again: parities of the old file are useless.
+            // The member no longer knew how often it had taken the version.
             version.started = false;
         }
         version.announced[member] = Some(file);
         self.forget_impossible();
         self.forget_done();
         self.forget_old();
+    }
+
+    /// A member refuses this file, as it has taken the version again: its new announcement is on its way.
+    pub fn taken_again(&mut self, member: usize, key: &Key, round: u32, file: &Member) {
+        if let Some(version) = self.versions.get_mut(key).filter(|it| it.round == round) {
+            if version.announced[member].as_ref() == Some(file) {
+                version.announced[member] = None;
+                version.started = false;
+            }
+        }
+        self.forget_impossible();
     }
 
     /// A member has finished or failed encoding `id` of this version, in this round.
@@ -239,10 +311,18 @@ impl Progress {
         self.announcing.as_ref() == Some(key) || self.versions.get(key).is_some_and(begun)
     }
 
-    /// A member announces no more files.
+    /// A member takes no more files.
     pub(crate) fn member_leaves(&mut self, member: usize) {
         if self.members[member] == MemberState::Present {
             self.members[member] = MemberState::Leaving;
+        }
+        self.forget_impossible();
+    }
+
+    /// A member announces no more files.
+    pub(crate) fn member_settles(&mut self, member: usize) {
+        if self.members[member] == MemberState::Leaving {
+            self.members[member] = MemberState::Settled;
         }
         self.forget_impossible();
     }
@@ -308,7 +388,7 @@ impl Progress {
             if let Some(key) = key {
                 self.decided.retain(|decided| *decided != key);
                 self.announcing = Some(key.clone());
-                let round = self.rounds.get(&key).copied().unwrap_or(0);
+                let round = self.takes.get(&key).map_or(0, |takes| takes.round);
                 return Some(Task::Announce(key, round));
             }
         }
@@ -330,8 +410,20 @@ impl Progress {
             self.member_leaves(self.own);
             return Some(Task::Leave);
         }
+        let some_may_take = self.members.contains(&MemberState::Present) && !self.member_is_gone();
+        if self.left && !self.caught_up && !some_may_take {
+            // All files are announced in the rounds in which they were taken.
+            self.caught_up = true;
+            self.catch_up(true);
+            return self.next_task();
+        }
+        if self.caught_up && !self.settled {
+            self.settled = true;
+            self.member_settles(self.own);
+            return Some(Task::Settle);
+        }
         // What has started has ended: this is the next task.
-        if self.left && !self.finished && self.versions.values().all(|version| version.started) {
+        if self.settled && !self.finished && self.versions.values().all(|version| version.started) {
             self.finished = true;
             return Some(Task::Finish);
         }
@@ -359,7 +451,13 @@ impl Progress {
                 return !version.started;
             }
             let never = |(file, member): (&Option<Member>, &MemberState)| {
-                file.is_none() && matches!(member, MemberState::Leaving | MemberState::Finished)
+                file.is_none()
+                    && match member {
+                        // It has no file of a first round, and may announce one again in a later.
+                        MemberState::Leaving => version.round == 0,
+                        MemberState::Settled | MemberState::Finished => true,
+                        MemberState::Present | MemberState::Gone => false,
+                    }
             };
             version.announced.iter().zip(&members).any(never)
         });

@@ -46,6 +46,13 @@ impl ServedFiles {
         ServedFile { served: self.clone(), id, source }
     }
 
+    /// Whether another file of this checkpoint is served, which was therefore taken again.
+    pub(crate) fn has_another(&self, id: &FileId) -> bool {
+        let files = self.0.lock();
+        let mut others = files.keys().filter(|other| *other != id);
+        others.any(|other| (&other.name, other.version) == (&id.name, id.version))
+    }
+
     /// Reads bytes of a served file.
     ///
     /// # Errors

@@ -250,7 +250,10 @@ impl Shared {
             let head = message.len();
             message.resize(head + len.min(LONGEST_READ) as usize, 0);
             if let Err(error) = self.served.read(&file, offset, &mut message[head..]) {
-                message = frame(&Reply::Refused(error.to_string()))?;
+                message = frame(&match self.served.has_another(&file) {
+                    true => Reply::TakenAgain,
+                    false => Reply::Refused(error.to_string()),
+                })?;
             }
             (&**stream).write_all(&message).map_err(|error| Error::system("sending", &error))?;
         }

@@ -65,7 +65,7 @@ pub enum Message {
         name: String,
         /// Its version.
         version: i32,
-        /// How often this version was protected again.
+        /// How often the sender had taken this version before.
         round: u32,
         /// The file.
         file: Member,
@@ -76,7 +76,7 @@ pub enum Message {
         name: String,
         /// Its version.
         version: i32,
-        /// How often this version was protected again.
+        /// The round of that encoding.
         round: u32,
         /// The encoding's id ([`super::encoding::Encoding::id`]).
         id: Checksum,
@@ -90,8 +90,10 @@ pub enum Message {
     },
     /// No more versions will be selected.
     DecidedAll,
-    /// The sender announces no more files.
+    /// The sender takes no more files.
     Leaving,
+    /// The sender announces no more files.
+    Settled,
     /// The sender reads no more files.
     Finished,
     /// Requests bytes of a file; answered by a [`Reply`].
@@ -112,6 +114,8 @@ pub enum Reply {
     Bytes,
     /// No bytes follow, for this reason.
     Refused(String),
+    /// No bytes follow, as the checkpoint was taken again: the new file's announcement is on its way.
+    TakenAgain,
 }
 
 /// A message preceded by its length.

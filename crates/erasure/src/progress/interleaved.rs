@@ -1,5 +1,5 @@
-//! Members whose messages arrive late, in any order between pairs of members, while files are announced
-//! again: whatever happens, every member can end.
+//! Members whose messages arrive late, in any order between pairs of members, while files are taken and
+//! announced again: whatever happens, every member can end, and what all have taken is protected.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,14 +18,17 @@ enum Said {
     Announced(Key, u32, Member),
     Ended(Key, u32, Checksum),
     Leaving,
+    Settled,
     Finished,
 }
 
 /// What a member, chosen by the number, does next.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Takes a version.
+    /// Takes a version, perhaps again.
     Take(usize, i32),
+    /// A second has passed.
+    CatchUp(usize),
     /// All restore a version and find that somebody lacks parities.
     Again(i32),
     /// Hears the next word of another one.
@@ -41,9 +44,18 @@ struct Group {
     /// What was said and not heard, by who says and who hears.
     said: BTreeMap<(usize, usize), VecDeque<Said>>,
     served: Vec<BTreeMap<i32, Member>>,
-    /// Encodings that could not read another one's file.
+    /// Encodings that could not read another one's file, though it was not taken again.
     refused: usize,
-    taken: Vec<(usize, i32)>,
+    /// How often each has taken each version, and so the content of its file.
+    taken: BTreeMap<(usize, i32), u8>,
+    /// What each has made parities of last, if the files are still the same here.
+    made: BTreeMap<(usize, i32), Vec<Member>>,
+}
+
+fn file(member: usize, content: u8) -> Member {
+    let digest = Checksum::from_bytes([content; 32]);
+    let identity = format::identity::Identity::UNKNOWN;
+    Member { rank: member as u32, len: 1, digest, identity, routed: None }
 }
 
 impl Group {
@@ -55,7 +67,8 @@ impl Group {
             said: BTreeMap::new(),
             served: vec![BTreeMap::new(); MEMBERS],
             refused: 0,
-            taken: Vec::new(),
+            taken: BTreeMap::new(),
+            made: BTreeMap::new(),
         }
     }
 
@@ -74,6 +87,7 @@ impl Group {
             Said::Announced(key, round, file) => member.announced(from, key, round, file),
             Said::Ended(key, round, id) => member.ended(from, &key, round, id),
             Said::Leaving => member.member_leaves(from),
+            Said::Settled => member.member_settles(from),
             Said::Finished => member.member_finished(from),
         }
         true
@@ -81,13 +95,19 @@ impl Group {
 
     fn work(&mut self, own: usize) -> bool {
         if let Some((encoding, round)) = self.encoding[own].take() {
-            let key = key(encoding.version);
-            let is_there = |(member, file): (usize, &Member)| {
-                self.served[member].get(&encoding.version) == Some(file)
-            };
-            match encoding.members.iter().enumerate().all(is_there) {
-                true => self.members[own].encoded(key.clone()),
-                false => self.refused += 1,
+            let (key, version) = (key(encoding.version), encoding.version);
+            let mut refused = false;
+            for (member, file) in encoding.members.iter().enumerate() {
+                match self.served[member].get(&version) {
+                    Some(served) if served == file => continue,
+                    Some(_) => self.members[own].taken_again(member, &key, round, file),
+                    None => self.refused += 1,
+                }
+                refused = true;
+            }
+            if !refused && encoding.members[own] == file(own, self.taken[&(own, version)]) {
+                self.members[own].encoded(key.clone());
+                self.made.insert((own, version), encoding.members.clone());
             }
             self.members[own].ended(own, &key, round, encoding.id());
             self.say(own, &Said::Ended(key, round, encoding.id()));
@@ -96,14 +116,7 @@ impl Group {
         match self.members[own].next_task() {
             None => return false,
             Some(Task::Announce(key, round)) => {
-                let digest = Checksum::from_bytes([1; 32]);
-                let file = Member {
-                    rank: own as u32,
-                    len: 1,
-                    digest,
-                    identity: format::identity::Identity::UNKNOWN,
-                    routed: None,
-                };
+                let file = file(own, self.taken[&(own, key.1)]);
                 self.served[own].insert(key.1, file.clone());
                 self.members[own].announced(own, key.clone(), round, file.clone());
                 self.say(own, &Said::Announced(key, round, file));
@@ -111,6 +124,7 @@ impl Group {
             Some(Task::Encode(encoding, round)) => self.encoding[own] = Some((encoding, round)),
             Some(Task::Withdraw(key)) => drop(self.served[own].remove(&key.1)),
             Some(Task::Leave) => self.say(own, &Said::Leaving),
+            Some(Task::Settle) => self.say(own, &Said::Settled),
             Some(Task::Finish) => self.say(own, &Said::Finished),
             Some(Task::Decide(_) | Task::DecideNoMore) => {}
         }
@@ -118,7 +132,7 @@ impl Group {
     }
 
     fn has_taken(&self, member: usize, version: i32) -> bool {
-        self.taken.contains(&(member, version))
+        self.taken.contains_key(&(member, version))
     }
 
     fn have_taken(&self, version: i32) -> bool {
@@ -127,15 +141,16 @@ impl Group {
 
     fn step(&mut self, step: &Step) {
         match *step {
-            Step::Take(member, version) if !self.has_taken(member, version) => {
+            Step::Take(member, version) => {
+                *self.taken.entry((member, version)).or_default() += 1;
+                self.made.remove(&(member, version));
                 self.members[member].complete(key(version), false);
-                self.taken.push((member, version));
             }
-            Step::Take(..) => {}
+            Step::CatchUp(member) => self.members[member].catch_up(false),
             // What is restored was taken by all.
             Step::Again(version) if self.have_taken(version) => {
                 for member in &mut self.members {
-                    member.again(key(version));
+                    member.complete(key(version), true);
                 }
             }
             Step::Again(_) => {}
@@ -167,6 +182,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => (0..MEMBERS, 0..2).prop_map(|(member, version)| Step::Take(member, version)),
         1 => (0..2).prop_map(Step::Again),
+        1 => (0..MEMBERS).prop_map(Step::CatchUp),
         4 => (0..MEMBERS, 0..MEMBERS).prop_map(|(from, own)| Step::Hear(from, own)),
         4 => (0..MEMBERS).prop_map(Step::Work),
     ]
@@ -176,7 +192,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     /// Catches a member that waits for ever for the end of an encoding that the others do not know of, a file
-    /// that is withdrawn while another member needs it, and a version that not all of them have encoded.
+    /// that is withdrawn while another member needs it, and a version that not all of them have encoded as it
+    /// was taken last.
     #[test]
     fn every_member_ends(steps in prop::collection::vec(step(), 0..200)) {
         let mut group = Group::new();
@@ -189,6 +206,11 @@ proptest! {
         for version in (0..2).filter(|version| group.have_taken(*version)) {
             for member in &group.members {
                 prop_assert_eq!(member.parity_state(&key(version)), FileState::Present);
+            }
+            let last: Vec<Member> =
+                (0..MEMBERS).map(|member| file(member, group.taken[&(member, version)])).collect();
+            for member in 0..MEMBERS {
+                prop_assert_eq!(group.made.get(&(member, version)), Some(&last));
             }
         }
     }

@@ -63,6 +63,7 @@ impl Group {
                 self.left[own] = true;
                 others.for_each(|m| self.members[m].member_leaves(own));
             }
+            Task::Settle => others.for_each(|m| self.members[m].member_settles(own)),
             Task::Finish => others.for_each(|m| self.members[m].member_finished(own)),
             // Only the first member has followers.
             Task::Decide(key) if own == 0 => {
@@ -126,11 +127,72 @@ fn the_end_waits_as_long_as_it_must() {
     group.complete(&[1], 2);
     group.members[1].leave();
     group.settle();
-    assert_eq!(group.done(), [true, true, false]);
     assert_eq!(group.versions(0), [1]);
+    // Version 2 cannot happen without the first member, but the last may take version 1 again.
+    assert_eq!(group.members[1].versions.len(), 0);
+    assert_eq!(group.done(), [false; 3]);
     group.members[2].leave();
     group.settle();
     assert_eq!(group.done(), [true; 3]);
+}
+
+/// One member alone takes a version again, or they have taken it unequally often, as after a rollback: its file is
+/// protected together with those that the others have, after a second or at the end.
+#[test]
+fn a_version_that_is_taken_unequally_often() {
+    for at_the_end in [false, true] {
+        let mut group = Group::new(&[Selection::All; 3]);
+        group.complete(&[0, 1, 2], 1);
+        group.complete(&[0], 2);
+        group.settle();
+        group.content = 1;
+        group.complete(&[0], 1);
+        group.complete(&[0, 1, 2], 2);
+        group.settle();
+        assert_eq!(group.versions(1), [1]);
+        if at_the_end {
+            group.members.iter_mut().for_each(Progress::leave);
+        } else {
+            // The first time they may just be slower.
+            for expected in [&[1][..], &[1, 1, 2]] {
+                group.members.iter_mut().for_each(|member| member.catch_up(false));
+                group.settle();
+                assert_eq!(group.versions(1).len(), expected.len());
+            }
+        }
+        group.settle();
+        for parities in &group.parities {
+            let mut last = parities[1..].to_vec();
+            last.sort_unstable();
+            let versions: Vec<i32> = last.iter().map(|encoding| encoding.version).collect();
+            assert_eq!(versions, [1, 2]);
+            assert_eq!(last[0].members[0], file(0, 1));
+        }
+    }
+}
+
+/// What is known of the versions that were taken is bounded, and a version that others know longer is protected.
+#[test]
+fn old_rounds_are_forgotten() {
+    let mut group = Group::new(&[Selection::All; 2]);
+    for version in 0..3 * MOST_WAITING as i32 {
+        group.complete(&[0, 1], version);
+        group.settle();
+        assert!(group.members[0].takes.len() <= 2 * MOST_WAITING);
+    }
+    assert!(!group.members[0].takes.contains_key(&key(0)));
+    let takes = Takes { round: 7, is_behind: false, since: u64::MAX };
+    group.members[1].takes.insert(key(0), takes);
+    group.content = 1;
+    group.complete(&[0, 1], 0);
+    group.settle();
+    for _ in 0..2 {
+        group.members.iter_mut().for_each(|member| member.catch_up(false));
+        group.settle();
+    }
+    for parities in &group.parities {
+        assert_eq!(parities.last().map(|last| last.version), Some(0));
+    }
 }
 
 #[test]
