@@ -61,9 +61,11 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     copy_folder(&stage.include(), &out.join("include"))?;
     copy_folder(&root().join("gpu"), &out.join("gpu"))?;
     copy_folder(&root().join("capi-tests/programs"), &out.join("programs"))?;
-    // This program has no use for a device, and includes an example that the bundle lacks.
-    fs::remove_file(out.join("programs/hager.c"))
-        .when(|| format!("removing a program of {}", out.display()))?;
+    // They have no use for a device, and need an example and a library that the bundle lacks.
+    for program in ["hager.c", "hdf5.c"] {
+        fs::remove_file(out.join("programs").join(program))
+            .when(|| format!("removing a program of {}", out.display()))?;
+    }
     fs::rename(out.join("gpu/run.sh"), out.join("run.sh"))
         .when(|| format!("moving run.sh to {}", out.display()))?;
     fs::remove_file(out.join("gpu/README.md"))
