@@ -4,7 +4,6 @@
 //! written, for all names at once, since asking begins anew; what a name has not taken yet is kept for it. A region is
 //! taken whole if it was not in the last checkpoint of the name, as it was, or if nobody can tell what was written.
 
-use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
@@ -12,7 +11,7 @@ use super::regions::{Protected, Regions};
 use super::Client;
 use config::HostCapture;
 use device::PAGEABLE;
-use engine::place::{Capture, Place};
+use engine::place::{check_mapped, Capture, Place};
 use format::delta::{Base, Sparse, Table, REGION};
 use os::access::Mappings;
 use os::error::{Error, Result};
@@ -386,7 +385,7 @@ impl Client {
         }
         let is_frozen = |place: &&Place| way(place.id) == Some(HostCapture::Protect);
         let frozen: Vec<_> = places.iter().filter(is_frozen).map(|p| (p.address, p.len)).collect();
-        let mappings = LazyCell::new(Mappings::now);
+        let mappings = Mappings::now();
         let is_own = |address, len| mappings.have_anonymous(address, len);
         let Plan { table, changes, unwatched } =
             incremental.plan(of, &regions, &frozen, &self.regions, is_own)?;
@@ -395,10 +394,11 @@ impl Client {
             self.engine.files.warn_once(text);
         }
         let mut all = vec![Place::plain(REGION, table.as_ptr(), table.len())];
+        let by_id: HashMap<i32, &Place> = places.iter().map(|place| (place.id, place)).collect();
         for (id, runs) in &changes {
-            let Some(place) = places.iter().find(|place| place.id == *id) else { continue };
+            let Some(&place) = by_id.get(id) else { continue };
             // Of memory that is not there any more nothing was written.
-            place.check()?;
+            check_mapped(std::iter::once(place))?;
             all.extend(runs.iter().map(|run| Place {
                 id: REGION,
                 address: run.start,

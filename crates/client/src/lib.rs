@@ -49,6 +49,7 @@ use incremental::Incremental;
 use message_files::Offered;
 use messages::MessageLog;
 use mpi::Comm;
+use os::access;
 use os::error::{Error, Kind, Result};
 use recovery::Process;
 use regions::Regions;
@@ -91,6 +92,7 @@ enum Phase {
 pub struct Client {
     engine: Engine,
     regions: Regions,
+    reader: access::Reader,
     phase: Phase,
     /// Bytes of the last file that the application has written by itself, by checkpoint name.
     routed_bytes: HashMap<String, u64>,
@@ -138,6 +140,7 @@ impl Client {
             offered,
             engine,
             regions: Regions::default(),
+            reader: access::Reader::default(),
             phase: Phase::Idle,
             routed_bytes: HashMap::new(),
             under_way: None,

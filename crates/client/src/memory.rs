@@ -69,7 +69,7 @@ impl Client {
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
         if matches!(kind, Pointer::Device { .. }) {
             region.part = Part::Device;
-        } else if !access::is_readable(address, region.len) {
+        } else if !self.reader.can_read(address, region.len) {
             // Device memory that was freed looks like this, too.
             return Err(Error::invalid(format!(
                 "region {id}: {} bytes at {address:#x} are neither host memory nor memory that a \

@@ -1,6 +1,6 @@
 //! The protected regions: ranges of memory, and objects that the application writes itself.
 
-use std::cell::{Cell, LazyCell};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -129,8 +129,7 @@ impl Memory {
 pub fn check_writable(regions: &[(i32, &Memory, u64)]) -> Result<()> {
     let ranges: Vec<_> = regions.iter().map(|(_, memory, len)| (memory.address, *len)).collect();
     let bad = access::first_unwritable(&ranges).or_else(|| {
-        // Opened at most once, and not at all if all memory was found writable before.
-        let mappings = LazyCell::new(Mappings::now);
+        let mappings = Mappings::now();
         regions.iter().position(|(_, memory, len)| {
             !memory.was_writable(*len) && !memory.is_writable(*len, &mappings)
         })

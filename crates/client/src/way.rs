@@ -2,7 +2,6 @@
 //! system allow it.
 
 use std::borrow::Cow;
-use std::cell::LazyCell;
 use std::time::Duration;
 
 use super::regions::Memory;
@@ -25,8 +24,8 @@ pub(super) struct Ways {
     is_chosen: bool,
     /// The name and the version, for a timeline.
     of: Option<(String, i32)>,
-    /// The process's mappings, if they are asked for.
-    mappings: LazyCell<Mappings>,
+    /// The process's mappings.
+    mappings: Mappings,
 }
 
 impl Ways {
@@ -76,7 +75,7 @@ impl Client {
             bytes: 0,
             is_chosen: wanted == HostCapture::Auto,
             of,
-            mappings: LazyCell::new(Mappings::now),
+            mappings: Mappings::now(),
         }
     }
 

@@ -3,13 +3,14 @@
 //! The application's thread finds room, then copies: device regions within the device, host regions to the
 //! host buffer. A checkpoint larger than a level goes straight to the level below.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::copy::{Run, Way};
 use super::deferred::{DeferredCapture, Release};
 use super::managed::Settled;
-use super::place::{Capture, Place};
+use super::place::{check_mapped, Capture, Place};
 use super::shared::Shared;
 use super::spool::Spool;
 use super::Engine;
@@ -116,19 +117,18 @@ impl Shared {
     }
 
     pub(super) fn capture_places(&self, open: &mut Open, places: &[Place]) -> Result<()> {
-        if let Some(twice) = places.iter().find(|p| open.regions.iter().any(|r| r.id == p.id)) {
+        let captured: BTreeSet<i32> = open.regions.iter().map(|region| region.id).collect();
+        if let Some(twice) = places.iter().find(|place| captured.contains(&place.id)) {
             return Err(Error::invalid(format!(
                 "region {} is already part of checkpoint \"{}\" version {}",
                 twice.id, open.name, open.version
             )));
         }
         let mut before = None;
-        for place in places {
+        check_mapped(places.iter().filter(|place| {
             // The pages of a delta are those that the system has just told.
-            if !before.replace(place.id).is_some_and(|id| place.continues(id)) {
-                place.check()?;
-            }
-        }
+            !before.replace(place.id).is_some_and(|id| place.continues(id))
+        }))?;
         if self.writes_directly() || open.spool.is_some() {
             return self.capture_to_file(open, places);
         }

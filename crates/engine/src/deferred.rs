@@ -15,7 +15,7 @@ use super::carried::Carried;
 use super::copy::{Run, Way};
 use super::frozen::FrozenRuns;
 use super::lane::Direction;
-use super::place::{Capture, Place};
+use super::place::{check_mapped, Capture, Place};
 use super::shared::Shared;
 use super::spool::about;
 use super::transfer::Queue;
@@ -290,7 +290,7 @@ fn bring<'a>(
     arrival: &Arrival,
     deferred: &DeferredCapture,
 ) -> MoveEnd {
-    let there = deferred.runs.iter().try_for_each(|run| run.place.check());
+    let there = check_mapped(deferred.runs.iter().map(|run| &run.place));
     let by_processor = there.and_then(|()| shared.copy_and_count(Way::In, &deferred.runs));
     let by_device: Vec<&Run> = deferred.runs.iter().filter(|run| !run.by_processor()).collect();
     let ready = by_processor.and_then(|()| match queue {

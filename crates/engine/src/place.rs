@@ -66,21 +66,22 @@ impl Place {
             (self.address.max(range.start), (self.address + self.len).min(range.end));
         (start < end).then_some(Place { address: start, len: end - start, ..*self })
     }
+}
 
-    /// Checks that host memory is still mapped: the application may have freed it.
-    ///
-    /// # Errors
-    /// Some of the memory is not mapped; the error names the region.
-    pub fn check(&self) -> Result<()> {
-        let of_device = matches!(self.kind, Pointer::Device { .. });
-        if of_device || self.len == 0 || access::is_mapped(self.address, self.len) {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "region {}: of the {} bytes at {:#x} some are not mapped any more; was the memory freed?",
-            self.id, self.len, self.address
-        )))
-    }
+/// Checks that host memory is still mapped: the application may have freed it.
+///
+/// # Errors
+/// Some of the memory is not mapped; the error names the region.
+pub fn check_mapped<'a>(places: impl Iterator<Item = &'a Place>) -> Result<()> {
+    let of_host = |place: &&Place| !matches!(place.kind, Pointer::Device { .. });
+    let places: Vec<&Place> = places.filter(of_host).collect();
+    let ranges: Vec<(u64, u64)> = places.iter().map(|place| (place.address, place.len)).collect();
+    let Some(bad) = access::find_unmapped(&ranges) else { return Ok(()) };
+    let Place { id, address, len, .. } = places[bad];
+    Err(Error::invalid(format!(
+        "region {id}: of the {len} bytes at {address:#x} some are not mapped any more; was the memory \
+         freed?"
+    )))
 }
 
 /// The ids and sizes of the regions in these places, in order.

@@ -230,18 +230,19 @@ impl Shared {
             None
         };
         let mut total = 0;
+        let mut gathering = spool.output.gathering();
         for place in places {
-            let at = spool.output.end;
+            let at = gathering.end();
             for piece in self.pieces(place).iter() {
                 match (piece.kind, &mut own) {
                     (Pointer::Device { .. }, Some(own)) => {
                         let _current = self.device_side()?.device.enter()?;
-                        let put = |bytes: &[u8]| spool.output.put(bytes);
+                        let put = |bytes: &[u8]| gathering.put(bytes);
                         // Without the gate: at the end of the process nothing would open it for this thread.
                         // SAFETY: the driver has confirmed the application's pointer.
                         unsafe { own.lane.read(self, piece.address, piece.len, None, put) }?;
                     }
-                    _ => spool.output.put(bytes_of(piece))?,
+                    _ => gathering.put(bytes_of(piece))?,
                 }
             }
             match spool.written.last_mut().filter(|(id, ..)| place.continues(*id)) {
@@ -250,6 +251,7 @@ impl Shared {
             }
             total += place.len;
         }
+        gathering.finish()?;
         self.metrics.hop((Stop::Application, Stop::Scratch)).add(total, since.elapsed());
         Ok(())
     }
@@ -270,18 +272,17 @@ impl Shared {
 
 /// Writes the file of a checkpoint with these regions, all in plain memory.
 pub(super) fn put_regions(output: &mut Output, places: &[Place]) -> Result<()> {
-    let header = Header::new(sizes(places))?;
-    output.put(&header.encode())?;
-    for region in header.places() {
-        let mut of_it = places.iter().filter(|place| place.id == region.id);
-        of_it.try_for_each(|place| output.put(bytes_of(place)))?;
-    }
-    Ok(())
+    output.put(&Header::new(sizes(places))?.encode())?;
+    let mut places = places.to_vec();
+    places.sort_by_key(|place| place.id);
+    append(output, &places)
 }
 
 /// Appends regions in plain memory, in the order given.
 pub(super) fn append(output: &mut Output, places: &[Place]) -> Result<()> {
-    places.iter().try_for_each(|place| output.put(bytes_of(place)))
+    let mut gathering = output.gathering();
+    places.iter().try_for_each(|place| gathering.put(bytes_of(place)))?;
+    gathering.finish()
 }
 
 /// The bytes of a region in host memory.

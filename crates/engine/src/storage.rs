@@ -216,8 +216,10 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     let temporary = shared.files.temporary(&shared.files.scratch_path(&job.name, job.version)?);
     let mut output = Output::create(temporary, shared.files.digest())?;
     let begun = shared.files.compressor().map_or(Ok(()), |compressor| output.compress(compressor));
+    let mut gathering = output.gathering();
     let written = begun
-        .and_then(|()| write_file(shared, job, |bytes| output.put(bytes)))
+        .and_then(|()| write_file(shared, job, |bytes| gathering.put(bytes)))
+        .and_then(|()| gathering.finish())
         .and_then(|()| output.end_content())
         .and_then(|()| shared.files.seal(&output, &job.name, job.version, job.identity));
     let complete = output.finish();
@@ -258,6 +260,7 @@ fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
         if let Some(compressor) = compressor {
             output.compress(compressor)?;
         }
+        let mut gathering = output.gathering();
         written = write_file(shared, &source, |bytes| {
             for piece in bytes.chunks(STEP) {
                 if may_leave {
@@ -266,10 +269,11 @@ fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
                 if scratch.is_some() {
                     break;
                 }
-                output.put(piece)?;
+                gathering.put(piece)?;
             }
             Ok(())
         });
+        written = written.and_then(|()| gathering.finish());
         shared.catalog.step(|state| state.leave_memory(job));
         if let Some(scratch) = scratch {
             written = written

@@ -76,7 +76,11 @@ impl Shared {
         }
         open.spool = Some(spool);
         result?;
-        let part = |id| places.iter().find(|place| place.id == id).map_or(Part::Host, |p| p.part);
+        // Ascending, as the sizes are.
+        let part = |id| {
+            let at = places.partition_point(|place| place.id < id);
+            places.get(at).map_or(Part::Host, |place| place.part)
+        };
         let regions = sizes(&places).into_iter();
         open.regions.extend(regions.map(|(id, size)| Region {
             id,

@@ -1,7 +1,7 @@
 //! Checks which memory this process may access, by asking the system: a bad address is an answer, not a
 //! fault.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::fd::AsRawFd as _;
@@ -37,6 +37,25 @@ pub fn is_readable(address: u64, len: u64) -> bool {
     first_bad_end(&[(address, len)], &ANSWERED, read).is_none()
 }
 
+/// Finds memory readable, and does not ask again about the page that it has asked about last: many small regions
+/// lie in one. Should that page be unmapped meanwhile, this is not noticed.
+#[derive(Debug, Default)]
+pub struct Reader(Cell<Option<u64>>);
+
+impl Reader {
+    /// Whether the first and the last of `len` bytes at `address` can be read.
+    pub fn can_read(&self, address: u64, len: u64) -> bool {
+        let end = address.saturating_add(len.saturating_sub(1));
+        let [first, last] = [address, end].map(|at| at / LEAST_PAGE);
+        if first == last && self.0.get() == Some(first) {
+            return true;
+        }
+        let is_readable = is_readable(address, len);
+        self.0.set((is_readable && len > 0).then_some(last));
+        is_readable
+    }
+}
+
 /// The index of the first range (address and length) whose first or last byte cannot be written. Those
 /// bytes are written with their own value. About a microsecond for all ranges.
 pub fn first_unwritable(ranges: &[(u64, u64)]) -> Option<usize> {
@@ -46,29 +65,50 @@ pub fn first_unwritable(ranges: &[(u64, u64)]) -> Option<usize> {
     })
 }
 
-/// Whether all of `len` bytes at `address` are mapped: less than half a microsecond for any length. If
-/// the range covers whole pages, partial pages at its ends are not checked. Mappings that cannot be
-/// read, or of a file that was truncated, count as mapped.
-pub fn is_mapped(address: u64, len: u64) -> bool {
+/// The index of a range (address and length) of which not all is mapped: less than half a microsecond for a large
+/// range of any length, or for many small ones that lie close to each other. If a range covers whole pages, partial
+/// pages at its ends are not checked. Mappings that cannot be read, or of a file that was truncated, count as mapped.
+pub fn find_unmapped(ranges: &[(u64, u64)]) -> Option<usize> {
     // A power of two.
     let page = page_size() as u64;
-    let first = address.checked_next_multiple_of(page);
-    let Some((end, start)) = address.checked_add(len).zip(first) else { return false };
-    let whole = end & !(page - 1);
-    let found = if start < whole {
-        // Whole pages only, as memory checkers report bytes outside the range.
-        // SAFETY: any addresses may be queried. The call checks the mappings, and starts nothing.
-        unsafe { libc::msync(start as *mut libc::c_void, (whole - start) as usize, libc::MS_ASYNC) }
-    } else {
-        let start = address & !(page - 1);
-        // At most two pages.
-        let mut resident = [0; 2];
-        let (from, len) = (start as *mut libc::c_void, (end - start) as usize);
+    // The pages of small ranges.
+    let mut small: Vec<(u64, usize)> = Vec::new();
+    for (place, &(address, len)) in ranges.iter().enumerate().filter(|(_, (_, len))| *len > 0) {
+        let first = address.checked_next_multiple_of(page);
+        let Some((end, start)) = address.checked_add(len).zip(first) else { return Some(place) };
+        let whole = end & !(page - 1);
+        if start < whole {
+            // Whole pages only, as memory checkers report bytes outside the range.
+            let (from, len) = (start as *mut libc::c_void, (whole - start) as usize);
+            // SAFETY: any addresses may be queried. The call checks the mappings, and starts nothing.
+            if is_unmapped(unsafe { libc::msync(from, len, libc::MS_ASYNC) }) {
+                return Some(place);
+            }
+            continue;
+        }
+        for at in [address / page, (end - 1) / page] {
+            if small.last().is_none_or(|(before, _)| *before != at) {
+                small.push((at, place));
+            }
+        }
+    }
+    small.sort_unstable();
+    small.dedup_by_key(|(at, _)| *at);
+    let mut resident = [0; AT_A_TIME];
+    let mut has_unmapped = |pages: &[(u64, usize)]| {
+        let (from, len) = ((pages[0].0 * page) as *mut libc::c_void, pages.len() * page as usize);
         // SAFETY: as above, with room for the result.
-        unsafe { libc::mincore(from, len, resident.as_mut_ptr()) }
+        is_unmapped(unsafe { libc::mincore(from, len, resident.as_mut_ptr()) })
     };
-    // If the call is forbidden, nothing is refused.
-    found == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOMEM)
+    let mut together =
+        small.chunk_by(|a, b| a.0 + 1 == b.0).flat_map(|pages| pages.chunks(AT_A_TIME));
+    let bad = together.find(|pages| has_unmapped(pages))?;
+    bad.chunks(1).find(|page| has_unmapped(page)).map(|page| page[0].1)
+}
+
+/// Whether a call that failed says so. If the call is forbidden, nothing is refused.
+fn is_unmapped(status: libc::c_int) -> bool {
+    status != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOMEM)
 }
 
 /// Copies `len` bytes at `from`, where memory may have gone. Allocates nothing.
@@ -96,12 +136,14 @@ pub unsafe fn try_copy(from: u64, to: *mut u8, len: usize) -> std::io::Result<()
     Ok(())
 }
 
-/// This process's mappings, for a few questions at a time.
+/// This process's mappings, for a few questions at a time: from the first one on.
 #[derive(Debug)]
 pub struct Mappings {
     /// Answers questions about single addresses (`PROCMAP_QUERY`, Linux 6.11): some microseconds for any number
     /// of mappings. `None` where the kernel is older, or /proc is missing.
-    asked: Option<File>,
+    asked: OnceCell<Option<File>>,
+    /// The mapping that was told last, as many regions lie in one.
+    told: RefCell<Option<(Range<u64>, Access)>>,
     /// All mappings, ascending; read where nobody can be asked: tens of microseconds for some hundred
     /// mappings, milliseconds for thousands. `None`: unknown.
     all: OnceCell<Option<List>>,
@@ -125,7 +167,8 @@ impl Mappings {
     /// The mappings as they are now.
     pub fn now() -> Mappings {
         Mappings {
-            asked: File::open("/proc/self/maps").ok(),
+            asked: OnceCell::new(),
+            told: RefCell::default(),
             all: OnceCell::new(),
             kept_from_children: OnceCell::new(),
         }
@@ -163,7 +206,8 @@ impl Mappings {
 
     /// Whether `wanted` is in mappings that all are `so`. `None`: unknown.
     fn all_are(&self, wanted: Range<u64>, so: impl Fn(Access) -> bool) -> Option<bool> {
-        let answer = self.asked.as_ref().and_then(|maps| ask(maps, wanted.clone(), &so));
+        let maps = self.asked.get_or_init(|| File::open("/proc/self/maps").ok());
+        let answer = maps.as_ref().and_then(|maps| self.ask(maps, wanted.clone(), &so));
         answer.or_else(|| self.all_listed_are(wanted, so))
     }
 
@@ -173,6 +217,28 @@ impl Mappings {
         let read = || fs::read("/proc/self/maps").ok();
         let list = || read().map(|text| listed(&String::from_utf8_lossy(&text)));
         self.all.get_or_init(list).as_ref().map(|all| all_in(all, wanted, so))
+    }
+
+    /// Whether all of `wanted` is in mappings that are `so`. `None`: `maps` does not answer.
+    fn ask(&self, maps: &File, wanted: Range<u64>, so: impl Fn(Access) -> bool) -> Option<bool> {
+        let mut reached = wanted.start;
+        while reached < wanted.end {
+            let told = self.told.take().filter(|(mapping, _)| mapping.contains(&reached));
+            let told = match told {
+                Some(told) => told,
+                None => match tell(maps, reached)? {
+                    Some(told) => told,
+                    None => return Some(false),
+                },
+            };
+            self.told.replace(Some(told.clone()));
+            let (mapping, access) = told;
+            if !so(access) {
+                return Some(false);
+            }
+            reached = mapping.end;
+        }
+        Some(true)
     }
 }
 
@@ -212,27 +278,18 @@ impl Query {
     }
 }
 
-/// Whether all of `wanted` is in mappings that are `so`. `None`: `maps` does not answer.
-fn ask(maps: &File, wanted: Range<u64>, so: impl Fn(Access) -> bool) -> Option<bool> {
-    let mut reached = wanted.start;
-    while reached < wanted.end {
-        let size = size_of::<Query>() as u64;
-        let mut query = Query { size, address: reached, ..Query::default() };
-        // SAFETY: the kernel reads and writes the struct, which is ours and of the size that it names.
-        let status = unsafe { libc::ioctl(maps.as_raw_fd(), Query::CALL, &raw mut query) };
-        if status != 0 {
-            let error = std::io::Error::last_os_error();
-            return (error.raw_os_error() == Some(libc::ENOENT)).then_some(false);
-        }
-        if query.end <= reached {
-            return None;
-        }
-        if !so(query.access()) {
-            return Some(false);
-        }
-        reached = query.end;
+/// The mapping at an address, if there is one. `None`: `maps` does not answer.
+fn tell(maps: &File, address: u64) -> Option<Option<(Range<u64>, Access)>> {
+    let size = size_of::<Query>() as u64;
+    let mut query = Query { size, address, ..Query::default() };
+    // SAFETY: the kernel reads and writes the struct, which is ours and of the size that it names.
+    let status = unsafe { libc::ioctl(maps.as_raw_fd(), Query::CALL, &raw mut query) };
+    if status != 0 {
+        let error = std::io::Error::last_os_error();
+        return (error.raw_os_error() == Some(libc::ENOENT)).then_some(None);
     }
-    Some(true)
+    let mapping = query.start..query.end;
+    mapping.contains(&address).then(|| Some((mapping, query.access())))
 }
 
 /// The index of the first range whose ends do not `pass`. `pass` tells how many addresses, in order,
@@ -341,6 +398,14 @@ mod tests {
         let at = bytes.as_ptr() as u64;
         assert!(is_readable(at, 64) && is_readable(0, 0));
         assert!(!is_readable(0, 1) && !is_readable(8, 4096) && !is_readable(at, u64::MAX));
+        // Catches an answer for another page, or for a range that goes on in one.
+        let reader = Reader::default();
+        let goes_on = (at, LEAST_PAGE * LEAST_PAGE * LEAST_PAGE);
+        for ((address, len), expected) in
+            [((8, 0), true), ((8, 1), false), ((at, 64), true), ((at, 64), true), (goes_on, false)]
+        {
+            assert_eq!(reader.can_read(address, len), expected, "{len} bytes at {address:#x}");
+        }
     }
 
     /// Catches an answer that is based on reading, and a check that changes bytes.
@@ -401,11 +466,18 @@ mod tests {
             assert_ne!(start, libc::MAP_FAILED);
             start as u64
         };
+        let is_mapped = |at, len| find_unmapped(&[(at, len)]).is_none();
         assert!(is_mapped(at, 3 * page as u64) && is_mapped(at + 5, 1) && is_mapped(at, 0));
         assert!(is_mapped(at + 5, 2 * page as u64) && is_mapped(at + 5, page as u64));
         // The first page is never mapped, nor are addresses that there are not.
         assert!(!is_mapped(8, 64) && !is_mapped(u64::MAX - 4096, 10) && !is_mapped(at, u64::MAX));
         assert!(!is_mapped(u64::MAX - 10, 5));
+        // Small ones are asked about together, and more of them than one call answers; the bad one is named.
+        let mut small: Vec<(u64, u64)> = (0..9000).map(|i| (at + i % 3000 * 4, 4)).collect();
+        assert_eq!(find_unmapped(&small), None);
+        small[7654] = (16, 4);
+        assert_eq!(find_unmapped(&small), Some(7654));
+        assert_eq!(find_unmapped(&[(at, 8), (at, 3 * page as u64), (8, 2 * page as u64)]), Some(2));
         // SAFETY: that mapping, which nobody uses.
         unsafe { libc::munmap(at as *mut libc::c_void, 3 * page) };
     }
@@ -427,9 +499,9 @@ mod tests {
             assert_eq!(unsafe { libc::mprotect(at(place), page as usize, access) }, 0);
         }
         let now = Mappings::now();
-        let asked = now.asked.as_ref().unwrap();
+        let asked = &File::open("/proc/self/maps").unwrap();
         let writable = |access: Access| access.writable;
-        if ask(asked, 0..1, writable).is_none() {
+        if now.ask(asked, 0..1, writable).is_none() {
             eprintln!("this kernel does not answer");
         }
         for first in 0..9 {
@@ -438,11 +510,11 @@ mod tests {
                 let expected = [2, 3, 7].iter().all(|place| *place < first || *place > last);
                 let listed = now.all_listed_are(range.clone(), writable);
                 assert_eq!(listed, Some(expected), "{first} to {last}");
-                let answer = ask(asked, range, writable);
+                let answer = now.ask(asked, range, writable);
                 assert!(answer.is_none_or(|answer| answer == expected), "{first} to {last}");
             }
         }
-        assert_ne!(ask(asked, 8..16, writable), Some(true));
+        assert_ne!(now.ask(asked, 8..16, writable), Some(true));
         // SAFETY: that mapping, which nobody uses.
         unsafe { libc::munmap(start, 9 * page as usize) };
     }
@@ -481,7 +553,7 @@ mod tests {
         };
         let (private, shared) = (map(libc::MAP_PRIVATE), map(libc::MAP_SHARED));
         let whole = 3 * page as u64;
-        let without_asking = Mappings { asked: None, ..Mappings::now() };
+        let without_asking = Mappings { asked: OnceCell::from(None), ..Mappings::now() };
         for now in [Mappings::now(), without_asking] {
             assert!(now.have_private(private as u64, whole));
             assert!(!now.have_private(shared as u64, whole) && !now.have_private(8, 64));

@@ -58,7 +58,7 @@ pub use expected::refuse_holes;
 use live::Live;
 pub use naming::{Names, Naming};
 pub use opened::{Found, Opened};
-pub use output::{Output, Written};
+pub use output::{Gathering, Output, Written};
 use proven::Proven;
 pub use read::{Target, Wanted};
 pub use routed::read_note;

@@ -37,6 +37,20 @@ pub struct Written {
     pub digest: Option<Digest>,
 }
 
+/// Pieces up to this many bytes are gathered before they are written.
+const SMALL: usize = 16 << 10;
+
+/// Bytes that are gathered for one write.
+const GATHERED: usize = 64 << 10;
+
+/// Appends pieces to a file, and several small ones at a time: each write is a system call.
+#[derive(Debug)]
+#[must_use = "what was put last may have to be written"]
+pub struct Gathering<'a> {
+    output: &'a mut Output,
+    small: Vec<u8>,
+}
+
 /// The end of a file at some moment, and the digest up to there.
 #[derive(Debug)]
 pub struct Mark {
@@ -93,6 +107,11 @@ impl Output {
         }
     }
 
+    /// Appends small pieces together.
+    pub fn gathering(&mut self) -> Gathering<'_> {
+        Gathering { output: self, small: Vec::new() }
+    }
+
     /// Where the file ends now.
     pub fn mark(&self) -> Mark {
         Mark { end: self.end, hasher: self.hasher.clone() }
@@ -121,6 +140,47 @@ impl Output {
     pub fn finish(self) -> Written {
         let len = self.length();
         Written { temporary: self.temporary, len, digest: self.hasher.map(Hasher::finish) }
+    }
+}
+
+impl Gathering<'_> {
+    /// Appends bytes, now or with later ones.
+    ///
+    /// # Errors
+    /// As [`Output::put`]; bytes that were put before may be missing.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > SMALL || self.small.len() + bytes.len() > GATHERED {
+            self.write()?;
+        }
+        match bytes.len() > SMALL {
+            true => self.output.put(bytes),
+            false => {
+                self.small.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Where the next bytes go.
+    pub fn end(&self) -> u64 {
+        self.output.end + self.small.len() as u64
+    }
+
+    /// Appends what is left.
+    ///
+    /// # Errors
+    /// As [`Output::put`].
+    pub fn finish(mut self) -> Result<()> {
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<()> {
+        if self.small.is_empty() {
+            return Ok(());
+        }
+        self.output.put(&self.small)?;
+        self.small.clear();
+        Ok(())
     }
 }
 
@@ -180,6 +240,28 @@ mod tests {
             assert_eq!(written.len, whole.len() as u64);
             assert_eq!(written.digest, Some(Digest::of(sort, &whole)));
         }
+    }
+
+    /// Catches small pieces that are lost, written twice, or out of order with large ones, and a write for each.
+    #[test]
+    fn small_pieces_are_gathered() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        let lengths = [4, 0, SMALL, SMALL + 1, 7, GATHERED - 7, 1, 3 * GATHERED, SMALL, SMALL, 5];
+        let lengths = lengths.into_iter().chain(std::iter::repeat_n(3, GATHERED));
+        let mut whole = Vec::new();
+        let mut output = Output::create(path.clone(), None).unwrap();
+        output.put(b"head").unwrap();
+        let mut gathering = output.gathering();
+        for (at, len) in lengths.enumerate() {
+            assert_eq!(gathering.end(), 4 + whole.len() as u64);
+            let piece: Vec<u8> = (0..len).map(|i| (i ^ at) as u8).collect();
+            gathering.put(&piece).unwrap();
+            whole.extend(piece);
+        }
+        gathering.finish().unwrap();
+        assert_eq!(output.end, 4 + whole.len() as u64);
+        assert_eq!(std::fs::read(&path).unwrap()[4..], whole);
     }
 
     /// Catches a digest of bytes that are not in the file any more.

@@ -6,7 +6,7 @@ use std::thread;
 use super::hashing::{self, is_worth_a_thread, Hashing, Piece, PIECE};
 use super::{Files, Opened};
 use format::proof::{Digest, Hasher, Sort};
-use os::error::Result;
+use os::error::{Error, Kind, Result};
 use policy::slice::SLICE;
 
 /// Bytes of a checkpoint that somebody wants.
@@ -37,6 +37,9 @@ impl fmt::Debug for Target<'_> {
         }
     }
 }
+
+/// Memory up to this many bytes is filled together with what follows it in the file: each read is a system call.
+const SMALL: usize = 16 << 10;
 
 impl Target<'_> {
     fn len(&self) -> u64 {
@@ -124,7 +127,7 @@ impl Opened {
             end += header.len() as u64;
             hashing.add(Piece::Given(header))?;
         }
-        for Wanted { offset, target } in wanted {
+        for Wanted { offset, target } in together(wanted) {
             let from = self.part.start + offset;
             if let Some(hashing) = &mut hashing {
                 hashing.read(&self.file, end..from, &self.path)?;
@@ -179,13 +182,59 @@ impl Opened {
     }
 }
 
+/// Reads small pieces of memory that follow each other in the file, by ascending offsets, at once.
+fn together(wanted: Vec<Wanted<'_>>) -> Vec<Wanted<'_>> {
+    let mut reads = Vec::with_capacity(wanted.len());
+    let mut small: Vec<&mut [u8]> = Vec::new();
+    let (mut begin, mut end) = (0, 0);
+    for Wanted { offset, target } in wanted {
+        let len = target.len();
+        match target {
+            Target::Memory(bytes) if bytes.len() <= SMALL => {
+                if offset != end || end - begin + len > PIECE as u64 {
+                    reads.extend(one_read(begin, std::mem::take(&mut small)));
+                    begin = offset;
+                }
+                small.push(bytes);
+                end = offset + len;
+            }
+            target => reads.push(Wanted { offset, target }),
+        }
+    }
+    reads.extend(one_read(begin, small));
+    reads.sort_by_key(|read| read.offset);
+    reads
+}
+
+fn one_read<'a>(offset: u64, mut into: Vec<&'a mut [u8]>) -> Option<Wanted<'a>> {
+    if into.len() < 2 {
+        return Some(Wanted { offset, target: Target::Memory(into.pop()?) });
+    }
+    let len = into.iter().map(|bytes| bytes.len() as u64).sum();
+    let mut rest = into.into_iter();
+    let mut to: &'a mut [u8] = &mut [];
+    let take = move |mut bytes: &[u8]| {
+        while !bytes.is_empty() {
+            while to.is_empty() {
+                to = rest.next().ok_or_else(|| Error::new(Kind::Internal, "more was read"))?;
+            }
+            let len = to.len().min(bytes.len());
+            let (now, later) = std::mem::take(&mut to).split_at_mut(len);
+            now.copy_from_slice(&bytes[..now.len()]);
+            bytes = &bytes[now.len()..];
+            to = later;
+        }
+        Ok(())
+    };
+    Some(Wanted { offset, target: Target::Taken(len, Box::new(take)) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use config::Config;
     use format::checksum::Checksum;
     use format::header::Header;
-    use os::error::{Error, Kind};
     use std::path::{Path, PathBuf};
 
     /// Long enough that another thread hashes, and no multiple of anything.
@@ -286,6 +335,39 @@ mod tests {
                 assert!(error.to_string().contains("SHA-256"), "{error}");
             }
         }
+    }
+
+    /// Catches small pieces that get each other's bytes, and a read for each of them.
+    #[test]
+    fn small_pieces_are_read_together() {
+        const LENS: [usize; 9] = [4, 0, SMALL, 1, SMALL + 1, 5, PIECE, 7, 7];
+        let lens = LENS.into_iter().chain(std::iter::repeat_n(3, PIECE)).chain([SMALL; 20]);
+        let file: Vec<u8> = (0..2 * LEN).map(|i| (i ^ (i >> 9)) as u8).collect();
+        let mut memory: Vec<(usize, Vec<u8>)> = Vec::new();
+        let mut at = 9;
+        for (place, len) in lens.enumerate() {
+            // Some bytes are wanted by nobody.
+            at += usize::from(place % 1000 == 7);
+            memory.push((at, vec![0; len]));
+            at += len;
+        }
+        let wanted = memory.iter_mut().map(|(offset, bytes)| {
+            let target = Target::Memory(bytes);
+            Wanted { offset: *offset as u64, target }
+        });
+        let (mut reads, mut end) = (0, 0);
+        for Wanted { offset, target } in together(wanted.collect()) {
+            assert!(offset >= end, "bytes are read in the order of the file");
+            let bytes = &file[offset as usize..(offset + target.len()) as usize];
+            end = offset + target.len();
+            reads += 1;
+            match target {
+                Target::Memory(into) => into.copy_from_slice(bytes),
+                Target::Taken(_, mut take) => bytes.chunks(100).for_each(|b| take(b).unwrap()),
+            }
+        }
+        assert!(memory.iter().all(|(at, bytes)| file[*at..*at + bytes.len()] == bytes[..]));
+        assert!(reads < 3 * PIECE / 1000 + 30, "{reads}");
     }
 
     /// Catches another copy that is tried in vain, and an error that is lost.
