@@ -530,6 +530,34 @@ pub(crate) fn nearest(name: &str) -> Option<&'static Key> {
         .map(|(_, key)| key)
 }
 
+/// Variables of the library and its tools that are no keys, without `VELOC_`.
+const VARIABLES: [&str; 9] = [
+    "BIN",
+    "CRASH_PLAN",
+    "CRASH_PROCESS",
+    "CRASH_REFERENCE",
+    "LIBRARY",
+    "LOG",
+    "MPI_LOG_MEMORY",
+    "MPI_STREAMS",
+    "VERIFY_REPLAY",
+];
+
+/// The variable that `variable`, which begins with `VELOC_`, was probably meant to be, if it is none: other programs may
+/// have variables that begin so, but none nearly as ours.
+pub(crate) fn meant(variable: &str) -> Option<String> {
+    let name = variable.strip_prefix("VELOC_")?;
+    let known = KEYS.iter().map(|key| key.name.to_ascii_uppercase());
+    let known: Vec<String> = known.chain(VARIABLES.map(str::to_owned)).collect();
+    if known.iter().any(|known| known == name) {
+        return None;
+    }
+    let written = name.to_ascii_uppercase();
+    let distance = |known: &String| edit_distance(&written, known);
+    let nearest = known.into_iter().min_by_key(distance)?;
+    (distance(&nearest) <= nearest.len() / 4).then(|| format!("VELOC_{nearest}"))
+}
+
 /// The Levenshtein distance between two words, by the rows of its table.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
@@ -581,6 +609,26 @@ mod tests {
         assert_eq!(nearest("hugepages").map(|k| k.name), Some("huge_pages"));
         assert_eq!(nearest("pni").map(|k| k.name), Some("pin"));
         assert!(nearest("completely_different").is_none());
+    }
+
+    /// Catches a word about variables of others, as modules of a cluster set them, and none about a misspelt one.
+    #[test]
+    fn misspelt_variables_are_noticed() {
+        for (variable, expected) in [
+            ("VELOC_SCRACH", Some("VELOC_SCRATCH")),
+            ("VELOC_scratch", Some("VELOC_SCRATCH")),
+            ("VELOC_MAX_VERSION", Some("VELOC_MAX_VERSIONS")),
+            ("VELOC_MPI_STREAM", Some("VELOC_MPI_STREAMS")),
+            ("VELOC_MODE", None),
+            ("VELOC_LOG", None),
+            ("VELOC_DIR", None),
+            ("VELOC_ROOT", None),
+            ("VELOC_HOME", None),
+            ("VELOC_VERSION", None),
+            ("VELOC_", None),
+        ] {
+            assert_eq!(meant(variable).as_deref(), expected, "{variable}");
+        }
     }
 
     proptest! {

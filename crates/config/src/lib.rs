@@ -309,8 +309,12 @@ fn check_environment() -> Result<()> {
     Ok(())
 }
 
-/// Logs the warnings, and returns the configuration.
-fn told((config, warnings): (Config, Vec<String>)) -> Config {
+/// Logs the warnings, also of variables that are probably misspelt, and returns the configuration.
+fn told((config, mut warnings): (Config, Vec<String>)) -> Config {
+    warnings.extend(os::environment::names("VELOC_").iter().filter_map(|name| {
+        let meant = keys::meant(name)?;
+        Some(format!("environment variable {name} is ignored; was {meant} meant?"))
+    }));
     // The other processes have read the same.
     if os::logging::speaks_for_all() {
         warnings.iter().for_each(|warning| log::warn!("{warning}"));

@@ -22,6 +22,12 @@ pub fn var_os(name: impl AsRef<OsStr>) -> Option<OsString> {
     env::var_os(name).filter(|_| !is_foreign())
 }
 
+/// The names of all variables that are text and begin with `prefix`.
+pub fn names(prefix: &str) -> Vec<String> {
+    let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    names.filter(|name| name.starts_with(prefix) && !is_foreign()).collect()
+}
+
 /// The value of a variable, as text.
 ///
 /// # Errors
