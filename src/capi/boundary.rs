@@ -1,7 +1,7 @@
 //! The border between C and Rust: arguments in, status codes and error texts out, no panic across.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -32,6 +32,15 @@ static PRINT_ERRORS: LazyLock<AtomicU8> =
 /// The program has asked for the text of an error.
 static HAS_ASKED: AtomicBool = AtomicBool::new(false);
 
+/// How often errors that differ in their numbers alone are all printed.
+const OFTEN: u64 = 3;
+
+/// How many different errors are counted.
+const COUNTED: usize = 64;
+
+/// How often errors came, by their texts without numbers.
+static COUNTS: LazyLock<Mutex<HashMap<String, u64>>> = LazyLock::new(Mutex::default);
+
 /// How many texts of errors a thread keeps: a program may name several in one statement.
 const KEPT: usize = 8;
 
@@ -54,14 +63,37 @@ pub(super) fn guarded<T>(call: &str, body: impl FnOnce() -> Result<T>) -> Result
     });
     caught.map_err(|error| {
         let error = error.within(call);
+        let is_owner = check_owner().is_ok();
+        let again = if is_owner { count(&error) } else { 0 };
         match prints(&error) {
-            true => say(&error),
-            false if check_owner().is_ok() => log::debug!("{error}"),
-            false => {}
+            true if again < OFTEN => say(&error),
+            true if is_power_of_ten(again + 1) => say(&error.clone().followed_by(format_args!(
+                "this is the {}th error like it, and the {}th is the next that is printed",
+                again + 1,
+                10 * (again + 1)
+            ))),
+            _ if is_owner => log::debug!("{error}"),
+            _ => {}
         }
         keep(&error.to_string());
         error
     })
+}
+
+/// How often errors as this one came before: a program that goes on after each gets thousands of them.
+fn count(error: &Error) -> u64 {
+    let text = error.to_string().replace(|letter: char| letter.is_ascii_digit(), "");
+    let mut counts = COUNTS.lock();
+    if counts.len() >= COUNTED && !counts.contains_key(&text) {
+        counts.clear();
+    }
+    let count = counts.entry(text).or_default();
+    *count += 1;
+    *count - 1
+}
+
+fn is_power_of_ten(count: u64) -> bool {
+    count.checked_ilog10().is_some_and(|digits| 10u64.pow(digits) == count)
 }
 
 /// From here on errors are printed as a configuration says.

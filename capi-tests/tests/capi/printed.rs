@@ -34,6 +34,36 @@ fn programs_that_ask_print_by_themselves() {
     }
 }
 
+/// A program that goes on after each error. Catches a line for each of them, one alone for errors that differ in more than
+/// their numbers, and a text for the program that is not that of its error.
+#[test]
+fn errors_that_are_alike_are_counted() {
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\nprint_errors = true\n");
+    let alike = |name: &str, count: i32| -> String {
+        (1..=count).map(|version| format!("fail={name}:-{version}:version|-{version} ")).collect()
+    };
+    let ended = job.run("script", &(alike("x", 120) + &alike("y", 2))).succeed();
+    let found = errors(&ended);
+    let of = |text: &str| found.iter().filter(|(_, what)| what.contains(text)).count();
+    assert_eq!((of("\"x\""), of("\"y\"")), (5, 2), "{}", ended.stderr);
+    for (at, words) in [(3, "the 10th error like it"), (4, "the 100th error like it")] {
+        assert!(found[at].1.contains(words), "{}", ended.stderr);
+    }
+}
+
+/// Catches a misspelt variable that is ignored without a word, and a directory that "exists".
+#[test]
+fn what_was_meant_is_said() {
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+    let run = job.run("script", "").env("VELOC_SCRACH", "/none").env("VELOC_ROOT", "/opt/veloc");
+    let said = run.succeed().stderr;
+    assert!(said.contains("VELOC_SCRACH is ignored; was VELOC_SCRATCH meant?"), "{said}");
+    assert!(!said.contains("VELOC_ROOT"), "{said}");
+    let job = Job::new("mode = sync\nscratch = /etc/passwd\n");
+    let ended = job.run("script", "").end();
+    assert!(ended.stderr.contains("scratch: /etc/passwd is a file"), "{}", ended.stderr);
+}
+
 /// Catches one line for each process where all have failed alike, and lines of processes that have
 /// only been told of the failure.
 #[test]
