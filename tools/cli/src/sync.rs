@@ -1,12 +1,12 @@
 //! `veloc sync`: copies checkpoints that jobs have left in scratch alone to persistent.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{bail, Result};
 use clap::Args;
-use config::Config;
+use config::{Config, Directories};
 use engine::backlog;
 use format::delta;
 use format::names;
@@ -15,6 +15,7 @@ use os::files;
 
 use crate::bases::Bases;
 use crate::output;
+use crate::stored::places::Places;
 
 /// Copy checkpoints that are in scratch only to persistent
 ///
@@ -28,16 +29,38 @@ use crate::output;
 pub(crate) struct Sync {
     /// Only checkpoints of this name
     name: Option<String>,
-    /// The configuration of the job [default: the environment, VELOC_SCRATCH and the like]
-    #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true)]
-    config: PathBuf,
+    // Without any, the environment says it all.
+    #[command(flatten)]
+    places: Option<Places>,
+}
+
+impl Sync {
+    /// The configuration of the job, with the directories that are named beside it.
+    fn config(&self) -> Result<Config> {
+        let Some(places) = &self.places else { return Ok(Config::load(Path::new(""))?) };
+        let Directories { scratch, persistent, meta, .. } = places.directories()?;
+        let config = match &places.config {
+            Some(path) => Config::load(path)?,
+            None => {
+                let named = [("scratch", &scratch), ("persistent", &persistent), ("meta", &meta)];
+                let named: Vec<(&str, String)> = named
+                    .iter()
+                    .filter_map(|(key, path)| Some((*key, path.as_ref()?.display().to_string())))
+                    .collect();
+                let mode = [("mode", "async")];
+                let named = named.iter().map(|(key, path)| (*key, path.as_str()));
+                Config::from_options(&mode.into_iter().chain(named).collect::<Vec<_>>())?
+            }
+        };
+        Ok(Config { scratch, persistent, meta, ..config })
+    }
 }
 
 pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {
     if let Some(name) = &sync.name {
         names::validate_name(name)?;
     }
-    let config = Config::load(&sync.config)?;
+    let config = sync.config()?;
     let (Some(scratch), Some(persistent)) = (&config.scratch, &config.persistent) else {
         bail!("there is nothing to copy without scratch and persistent (both are keys)");
     };

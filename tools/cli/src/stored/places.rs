@@ -15,7 +15,7 @@ pub(crate) const MOST_RANKS: i64 = 1 << 22;
 pub(crate) struct Places {
     /// A configuration that names the directories (VELOC_SCRATCH and the like override it)
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// The scratch directory
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,

@@ -28,6 +28,14 @@ fn what_persistent_lacks_is_copied() {
     assert_eq!(fs::read(job.path("persistent/x-0-1.dat")).unwrap(), checkpoint(&[7; 9]));
     let said = job.veloc("sync x --config veloc.cfg").success();
     assert_eq!(said, "persistent lacks nothing that is due\n");
+    // Named as for the other tools.
+    let said = job.veloc("sync x --scratch scratch --persistent persistent").success();
+    assert_eq!(said, "persistent lacks nothing that is due\n");
+    fs::remove_file(job.path("persistent/x-1-2.dat")).unwrap();
+    let said = job.veloc("sync x --config veloc.cfg --persistent other").success();
+    assert_eq!(said.lines().count(), 3, "{said}");
+    let said = job.veloc("sync x --scratch scratch --persistent persistent").success();
+    assert!(said.contains("\"x\" version 2 of rank 1: 29 bytes"), "{said}");
     job.veloc("sync --config veloc.cfg").failure(&["\"y\" version 1 of rank 0"]);
     assert!(!job.path("persistent/y-0-1.dat").exists());
     let pipe = std::ffi::CString::new(job.path("scratch/x-0-3.dat").to_str().unwrap()).unwrap();
