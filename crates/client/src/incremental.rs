@@ -274,7 +274,8 @@ impl Incremental {
                 continue;
             }
             if !is_own(address, len) {
-                unwatched.push((id, "it is shared memory, or of a file".to_owned()));
+                let why = "it is shared memory, or memory of a file, as static data that the program begins with are";
+                unwatched.push((id, why.to_owned()));
                 continue;
             }
             let whole = range.0..range.1;

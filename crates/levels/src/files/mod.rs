@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs::{self};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -190,7 +191,13 @@ impl Files {
         for (key, directory) in directories {
             let Some(directory) = directory else { continue };
             let made = fs::create_dir_all(directory).map_err(|error| {
-                Error::system(format!("making the {key} directory {}", directory.display()), &error)
+                let path = directory.display();
+                match error.kind() {
+                    ErrorKind::AlreadyExists => {
+                        Error::invalid(format!("{key}: {path} is a file, and no directory"))
+                    }
+                    _ => Error::system(format!("making the {key} directory {path}"), &error),
+                }
             });
             let ready = made
                 .and_then(|()| files::check_writable(directory).map_err(|error| error.within(key)));
