@@ -58,6 +58,13 @@ _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.argtypes, _pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
 
 
+def is_on_device(what: Any) -> bool:
+    """Whether an array, which need not know of DLPack, is on a device."""
+    if hasattr(what, "__dlpack_device__"):
+        return bool(what.__dlpack_device__()[0] != _HOST)
+    return hasattr(what, "__cuda_array_interface__")
+
+
 def describe(what: Any) -> Tensor:
     """Where the array's own memory is. It is not taken over: the array has to stay.
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
+import sys
 import threading
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import _hidden
+from ._dlpack import is_on_device
 from ._job import Job
 from ._library import Error, Library, check, last_error, number, text
 from ._options import Value
@@ -30,6 +34,43 @@ _NONE = "there is no checkpoint"
 _at_work: weakref.WeakValueDictionary[tuple[int, str], Snapshots] = weakref.WeakValueDictionary()
 _at_work_lock = threading.Lock()
 
+#: Of those that were given no name, and have no use for one.
+_numbers = itertools.count(1)
+
+
+class Layout:
+    """The arrays of all states of a computation, which keep their sizes."""
+
+    def __init__(self) -> None:
+        #: Of each array.
+        self._sizes: list[int] | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Of a state."""
+        return sum(self._sizes or [])
+
+    def of(self, state: int, arrays: Sequence[Any]) -> list[Range]:
+        """The ranges of memory that have this state."""
+        ranges = [_range(id, array) for id, array in enumerate(arrays)]
+        sizes = [range.place()[1] for range in ranges]
+        if self._sizes is None:
+            self._sizes = sizes
+        elif sizes != self._sizes:
+            raise ValueError(
+                f"state {state}: its arrays have {sizes} bytes; those of the states before it had "
+                f"{self._sizes}, and arrays of a Revolver keep their sizes"
+            )
+        return ranges
+
+
+def whole(array: Any) -> Any:
+    """The array, or a copy without gaps of one of NumPy's that has some between its rows."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(array, numpy.ndarray) or array.flags.forc:
+        return array
+    return array.copy()
+
 
 class Snapshots:
     """The checkpoints of one computation: a slot is a version of `name`.
@@ -41,51 +82,53 @@ class Snapshots:
 
     def __init__(
         self,
-        name: str,
+        name: str | None,
         computation: tuple[int, int, int, int],
         directory: str | os.PathLike[str] | None,
         job: Job | None,
         options: Mapping[str, Value],
+        slots: int,
     ) -> None:
+        if name is None:
+            unseen = job is None and directory is None
+            name = f"revolve.{next(_numbers)}" if unseen else "revolve"
         self.states, self.adjoints = text("name", name), text("name", f"{name}.adjoint")
         self._names = name, f"{name}.adjoint"
         self._computation = computation
         self._directory = directory
         self._given, self._options = job, dict(options)
         self._job: Job | None = None
+        #: To be called when the job is needed no longer.
+        self._leave: weakref.finalize[Any, Any] | None = None
+        #: So many have room in memory.
+        self._slots = slots
         self._mark = _Mark(*computation, 0)
-        #: For each array of a state, and of an adjoint, its bytes.
-        self._sizes: dict[bytes, list[int]] = {}
+        self._layouts = {self.states: Layout(), self.adjoints: Layout()}
         self._next_adjoint = 0
 
     # --- the job ---
 
-    def open(self, states: int, state: Sequence[Any], adjoint: Sequence[Any]) -> None:
-        """Begins the job, with room in memory for so many states and an adjoint, unless a job was
-        given."""
-        if self._given is not None:
-            key = id(self._given), self._names[0]
-            with _at_work_lock:
-                if _at_work.setdefault(key, self) is not self:
-                    raise Error(
-                        f"another Revolver stores its snapshots under the name {self._names[0]!r} in this job: give "
-                        "each its own (name=...)"
-                    )
-            self._job = self._given
-            return
-        if Job.alive():
-            raise Error(
-                "the program has a job that has not ended: end it first, or give it to the Revolver "
-                "(job=...), which then stores its snapshots there"
-            )
-        room = states * _room(state) + _room(adjoint) + _LEAST_ROOM
-        options: dict[str, Value] = {"mode": "async", "host_cache_size": f"{room}B"}
-        if self._directory is None:
-            options |= {"ephemeral": True, "gpu_cache_size": "0"}
-        else:
-            os.makedirs(self._directory, exist_ok=True)
-            options |= {"scratch": self._directory, "threaded": True}
-        self._job = Job({**options, **self._options})
+    def open(self, state: Sequence[Any], adjoint: Sequence[Any]) -> None:
+        """Begins the job, or joins that of other Revolvers, unless one was given."""
+        self._job = self._given
+        if self._job is None:
+            room = f"{self._slots * _room(state) + _room(adjoint) + _LEAST_ROOM}B"
+            options: dict[str, Value] = {"mode": "async"}
+            if self._directory is None:
+                options |= {"ephemeral": True, "gpu_cache_size": "0"}
+                if not any(map(is_on_device, state)):
+                    # What is needed, by those that come later as well.
+                    room = "auto"
+            else:
+                os.makedirs(self._directory, exist_ok=True)
+                options |= {"scratch": os.path.abspath(self._directory), "threaded": True}
+            self._job, self._leave = _hidden.join(self, options | self._options, room)
+        with _at_work_lock:
+            if _at_work.setdefault((id(self._job), self._names[0]), self) is not self:
+                raise Error(
+                    f"another Revolver stores its snapshots under the name {self._names[0]!r} in this job: give "
+                    "each its own (name=...)"
+                )
 
     @property
     def calls(self) -> Library:
@@ -93,26 +136,26 @@ class Snapshots:
             raise Error("this Revolver's computation has ended: its job is closed")
         return self._job._calls()
 
-    def close(self, drain: bool) -> None:
-        """Ends the job, if it is this object's own; `drain`: when all is in files."""
-        job, self._job = self._job, None
+    def close(self) -> None:
+        """Leaves the job, which ends if nobody else has it; not one that was given."""
+        key, self._job = (id(self._job), self._names[0]), None
         with _at_work_lock:
-            if _at_work.get((id(self._given), self._names[0])) is self:
-                del _at_work[id(self._given), self._names[0]]
-        if job is not None and job is not self._given:
-            job.finalize(drain)
+            if _at_work.get(key) is self:
+                del _at_work[key]
+        if self._leave is not None:
+            self._leave()
 
     def remove(self) -> None:
         """Removes all snapshots."""
-        for name in self.states, self.adjoints:
-            check(self.calls.VELOC_Cleanup(name))
+        if self._job is not None:
+            for name in self.states, self.adjoints:
+                check(self.calls.VELOC_Cleanup(name))
 
     # --- states ---
 
     def store(self, slot: int, state: int, arrays: Sequence[Any]) -> None:
         """Takes a snapshot of a state in a slot."""
-        self._protect(self.states, arrays, state)
-        check(self.calls.VELOC_Checkpoint(self.states, slot))
+        self._store(self.states, slot, state, arrays)
 
     def restore(self, slot: int, state: int, arrays: Sequence[Any], again: bool) -> None:
         """Reads a state from a slot; unless it is read `again`, its memory is free then."""
@@ -122,8 +165,7 @@ class Snapshots:
 
     def store_adjoint(self, state: int, arrays: Sequence[Any]) -> None:
         """Takes a snapshot of the adjoint, which has come to this state."""
-        self._protect(self.adjoints, arrays, state)
-        check(self.calls.VELOC_Checkpoint(self.adjoints, self._next_adjoint))
+        self._store(self.adjoints, self._next_adjoint, state, arrays)
         self._next_adjoint = 1 - self._next_adjoint
 
     def restore_adjoint(self, state: int, arrays: Sequence[Any]) -> None:
@@ -178,24 +220,22 @@ class Snapshots:
 
     # --- within ---
 
-    def _protect(self, name: bytes, arrays: Sequence[Any], state: int) -> None:
+    def _store(self, name: bytes, version: int, state: int, arrays: Sequence[Any]) -> None:
+        arrays = [whole(array) for array in arrays]
+        regions = self._regions(name, arrays, state)
+        # A state without arrays has nothing to store.
+        if not regions:
+            return
+        if self._job is None:
+            self.open(arrays, [])
         calls = self.calls
-        for id, (address, count, size, _) in self._regions(name, arrays, state):
+        for id, (address, count, size, _) in regions:
             check(calls.VELOC_Region_protect(id, address, count, size, name))
+        check(calls.VELOC_Checkpoint(name, version))
 
     def _regions(self, name: bytes, arrays: Sequence[Any], state: int) -> list[tuple[int, Range]]:
         """What a snapshot of these arrays has."""
-        sizes = self._sizes.get(name)
-        ranges = [_range(id, array) for id, array in enumerate(arrays)]
-        bytes = [range.place()[1] for range in ranges]
-        if sizes is None:
-            self._sizes[name] = bytes
-        elif bytes != sizes:
-            raise ValueError(
-                f"state {state}: its arrays have {bytes} bytes; those of the states before it had "
-                f"{sizes}, and arrays of a Revolver keep their sizes"
-            )
-        regions = list(enumerate(ranges))
+        regions = list(enumerate(self._layouts[name].of(state, arrays)))
         if self._directory is not None:
             self._mark[4] = state
             regions.append((_MARK, self._mark_range()))
@@ -207,13 +247,19 @@ class Snapshots:
     def _restore(
         self, name: bytes, version: int, state: int, arrays: Sequence[Any], again: bool
     ) -> None:
-        regions = self._regions(name, arrays, state)
+        buffers = [whole(array) for array in arrays]
+        regions = self._regions(name, buffers, state)
+        if not regions:
+            return
         restore(self.calls, (name, version), regions, consumed=not again)
         if self._directory is not None and self._mark[4] != state:
             raise Error(
                 f"slot {version} of {name.decode()} has state {self._mark[4]}, not {state}: does "
                 "another program use this directory and name?"
             )
+        for array, buffer in zip(arrays, buffers):
+            if array is not buffer:
+                array[...] = buffer
 
 
 def _pass_over(error: Error) -> None:
@@ -221,7 +267,7 @@ def _pass_over(error: Error) -> None:
 
 
 def _room(arrays: Sequence[Any]) -> int:
-    ranges = [_range(id, array) for id, array in enumerate(arrays)]
+    ranges = [_range(id, whole(array)) for id, array in enumerate(arrays)]
     return _OVERHEAD + sum(range.place()[1] + _OVERHEAD for range in ranges)
 
 

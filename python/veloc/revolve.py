@@ -6,9 +6,12 @@ in place of `from pyrevolve import Revolver`, with the same arguments. `Checkpoi
 are pyrevolve's abstract classes; those of other packages (Devito's `DevitoCheckpoint` and
 `CheckpointOperator`) are as good: nothing is asked of them but their methods.
 
-A snapshot is a checkpoint of the arrays that `Checkpoint.get_data` gives, which the library copies
-from where they are. In memory alone, that is all. With a directory, snapshots are files as well,
-and a program that was killed goes on from them when it is started again.
+A snapshot in memory is a checkpoint of the arrays that `Checkpoint.get_data` gives, which the
+library copies from where they are. With `directory`, snapshots are files as well, and a program
+that was killed goes on from them when it is started again. What pyrevolve has on disk
+(`DiskRevolver`) is in a file that is gone with the Revolver, as it is there.
+
+Any number of Revolvers, in any threads, may be under way at once.
 """
 
 from __future__ import annotations
@@ -23,10 +26,21 @@ from typing import Any
 from ._job import Job
 from ._library import Error, number
 from ._options import Value
+from ._slot_file import SlotFile
 from ._snapshots import Snapshots
 from .schedule import Action, Advance, FirstTurn, Restore, Schedule, TakeShot, YouTurn, adjust
 
-__all__ = ["Checkpoint", "MemoryRevolver", "DiskRevolver", "Operator", "Revolver"]
+__all__ = [
+    "Checkpoint",
+    "DiskRevolver",
+    "DiskStorage",
+    "MemoryRevolver",
+    "MultiLevelRevolver",
+    "NumpyStorage",
+    "Operator",
+    "Revolver",
+    "SingleLevelRevolver",
+]
 
 
 class Operator(ABC):
@@ -52,18 +66,27 @@ class Checkpoint(ABC):
 
     @abstractmethod
     def get_data(self, timestep: int) -> Sequence[Any]:
-        """The arrays that are the state at this time step. Each is one range of memory."""
+        """The arrays that are the state at this time step."""
 
     def get_data_location(self, timestep: int) -> Sequence[Any]:
         """The arrays that are to have that state when it is read."""
         return self.get_data(timestep)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of a snapshot."""
+        import numpy
+
+        return int(self.size * numpy.dtype(self.dtype).itemsize)
 
 
 class Revolver:
     """Goes through a forward pass and its adjoint, with pyrevolve's arguments and methods.
 
     `n_checkpoints` is how many states can be stored at a time (None: about as many as repetitions,
-    pyrevolve's choice), `n_timesteps` the steps of the forward pass.
+    pyrevolve's choice), `n_timesteps` the steps of the forward pass. With `diskstorage` snapshots are
+    in a file in `filedir`, which has no name and is gone with the Revolver, not in memory;
+    `singlefile` is of no effect.
 
     What stands behind the star is this library's own:
 
@@ -72,22 +95,21 @@ class Revolver:
     - `directory` has the snapshots as files, so that a program that was killed goes on when it runs
       again, with the least number of steps. `name` tells several computations in one directory
       apart, `tag` (a number) one computation from the next under the same name: the iteration of an
-      optimisation. Without a directory nothing is written.
+      optimisation.
     - `resilience_distance`: how many steps snapshots may be apart in the forward pass, so that no
       crash in it costs more.
     - `adjoint`: the arrays of the adjoint (its state, and what it computes), which are then stored
       every `adjoint_distance` of its steps (default: a twentieth of all). Without them a program
       that was killed in the reverse pass begins that anew, from the states that are left.
-    - `job`: a `veloc.Job` that is open, in which the snapshots are then taken. Else there is one
-      from `apply_forward` to the end of `apply_reverse`, to which `options` go.
+    - `job`: a `veloc.Job` that is open, in which the snapshots are then taken; with it, two that are
+      under way have two names. Else there is one, to which `options` go, for all Revolvers that are
+      under way: from the first snapshot of one to the end of `apply_reverse` of the last.
 
     In memory a snapshot is given back as soon as it is read for the last time.
     """
 
     #: Snapshots that have room in memory while they are written or read.
     _IN_FLIGHT = 2
-    #: Whether there is no room in memory for others.
-    _IN_FILES_ALONE = False
 
     def __init__(
         self,
@@ -99,11 +121,14 @@ class Revolver:
         timings: Any = None,
         profiler: Any = None,
         compression_params: Mapping[str, Any] | None = None,
+        diskstorage: bool = False,
+        filedir: str | os.PathLike[str] | None = "./",
+        singlefile: bool = True,
         *,
         n_disk_checkpoints: int = 0,
         disk_write: float = 1.0,
         disk_read: float = 1.0,
-        name: str = "revolve",
+        name: str | None = None,
         directory: str | os.PathLike[str] | None = None,
         tag: int = 0,
         resilience_distance: int | None = None,
@@ -119,7 +144,12 @@ class Revolver:
                 f"compression_params asks for {compression_params['scheme']!r}: snapshots are not "
                 "compressed here"
             )
-        if n_disk_checkpoints and directory is None:
+        if diskstorage and (directory is not None or job is not None or options):
+            raise ValueError(
+                "diskstorage is True: there is no job, and the file is gone with the Revolver; directory=... "
+                "alone has files that survive a crash"
+            )
+        if n_disk_checkpoints and directory is None and not diskstorage:
             raise ValueError(f"n_disk_checkpoints is {n_disk_checkpoints}, and there is no directory")
         if job is not None and (directory is not None or options):
             raise ValueError("a job is given: it has its own directories and options")
@@ -144,7 +174,12 @@ class Revolver:
         self._slots = self.n_checkpoints + n_disk_checkpoints
         tag = number("tag", tag, ctypes.c_int64)
         computation = n_timesteps, self.n_checkpoints, n_disk_checkpoints, tag
-        self._snapshots = Snapshots(name, computation, directory, job, options or {})
+        in_memory = min(self._slots, self.n_checkpoints + self._IN_FLIGHT)
+        self._snapshots = Snapshots(name, computation, directory, job, options or {}, in_memory)
+        self._lasts = directory is not None
+        #: What has the slots that are on disk alone, and whether they are all.
+        self._file = SlotFile(filedir) if diskstorage else None
+        self._all_in_file = n_disk_checkpoints == 0
         self._adjoint = adjoint
         #: The adjoint that a crash has left, if it is to be read.
         self._left: int | None = None
@@ -154,7 +189,8 @@ class Revolver:
         self._at = 0
         #: What may be called next: apply_forward, apply_reverse, or nothing (None).
         self._next: str | None = "apply_forward"
-        self._stored: list[int] = []
+        #: Those that were stored, in memory and on disk, or in one of both.
+        self._stored: tuple[list[int], list[int]] = [], []
 
     @property
     def ratio(self) -> float:
@@ -167,8 +203,9 @@ class Revolver:
         return 0
 
     def storage_ckps(self, k: int = 0) -> list[int]:
-        """The states that were stored so far, in their order."""
-        return self._stored
+        """The states that were stored so far in memory (or in the one level), in their order; with
+        `k` = 1 those on disk."""
+        return self._stored[k]
 
     # --- the passes ---
 
@@ -195,17 +232,17 @@ class Revolver:
             for action in self._schedule:
                 self._do(action, "reverse")
             self._snapshots.remove()
-            self._snapshots.close(drain=False)
+            self._close()
 
     def discard(self) -> None:
         """Removes all snapshots of this name, so that the computation begins anew."""
         if self._next == "apply_reverse":
             raise Error("discard: the computation is under way")
-        self._snapshots.open(0, [], [])
+        self._snapshots.open([], [])
         try:
             self._snapshots.remove()
         finally:
-            self._snapshots.close(drain=False)
+            self._snapshots.close()
 
     # --- within ---
 
@@ -222,21 +259,29 @@ class Revolver:
         except BaseException:
             self._next = None
             with contextlib.suppress(Error):
-                self._snapshots.close(drain=True)
+                self._close()
             raise
         self._next = then
 
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._snapshots.close()
+
     def _begin(self) -> None:
-        """Begins the job, and goes on from what a crash has left."""
-        in_memory = min(self._slots, self.n_checkpoints + self._IN_FLIGHT)
-        if self._IN_FILES_ALONE:
-            in_memory = self._IN_FLIGHT
-        self._snapshots.open(in_memory, self.checkpoint.get_data(0), self._adjoint or [])
+        """Goes on from what a crash has left. What has no files begins with the first snapshot."""
+        if not self._lasts:
+            return
+        self._snapshots.open(self.checkpoint.get_data(0), self._adjoint or [])
         states = self._snapshots.find_states(self._slots)
         if self._adjoint is not None:
             self._left = self._snapshots.find_adjoint()
         if self._left is not None or any(state is not None for state in states):
             self._schedule.resume(states, self._left)
+
+    def _has(self, on_disk: bool) -> Snapshots | SlotFile:
+        """What has the slots of this kind."""
+        return self._file if self._file is not None and (on_disk or self._all_in_file) else self._snapshots
 
     def _do(self, action: Action, part: str) -> None:
         match action:
@@ -245,15 +290,15 @@ class Revolver:
                 pass
             case TakeShot(read_again=False):
                 pass
-            case TakeShot(state=state, slot=slot):
+            case TakeShot(state=state, slot=slot, on_disk=on_disk):
                 self._compute(state, part)
-                self._stored.append(state)
+                self._stored[on_disk].append(state)
                 with self._timer(part, "takeshot"):
-                    self._snapshots.store(slot, state, self.checkpoint.get_data(state))
-            case Restore(state=state, slot=slot):
+                    self._has(on_disk).store(slot, state, self.checkpoint.get_data(state))
+            case Restore(state=state, slot=slot, on_disk=on_disk):
                 with self._timer(part, "restore"):
                     location = getattr(self.checkpoint, "get_data_location", self.checkpoint.get_data)
-                    self._snapshots.restore(slot, state, location(state), action.read_again)
+                    self._has(on_disk).restore(slot, state, location(state), action.read_again)
                 self._at = state
             case FirstTurn(step=step) | YouTurn(step=step):
                 self._compute(step, part)
@@ -279,14 +324,12 @@ class Revolver:
         return timer
 
 
-#: pyrevolve's name for it.
-MemoryRevolver = Revolver
+#: pyrevolve's other names for it.
+SingleLevelRevolver = MemoryRevolver = Revolver
 
 
 class DiskRevolver(Revolver):
-    """A Revolver whose snapshots are files in `filedir`, of which two at a time are in memory."""
-
-    _IN_FILES_ALONE = True
+    """A Revolver whose snapshots are in a file in `filedir`, which is gone with it."""
 
     def __init__(
         self,
@@ -297,9 +340,8 @@ class DiskRevolver(Revolver):
         n_timesteps: int,
         timings: Any = None,
         profiler: Any = None,
-        filedir: str | os.PathLike[str] = "./",
+        filedir: str | os.PathLike[str] | None = "./",
         singlefile: bool = True,
-        **more: Any,
     ) -> None:
         super().__init__(
             checkpoint,
@@ -309,6 +351,107 @@ class DiskRevolver(Revolver):
             n_timesteps,
             timings,
             profiler,
-            directory=filedir,
-            **more,
+            diskstorage=True,
+            filedir=filedir,
         )
+
+
+class NumpyStorage:
+    """Says of a MultiLevelRevolver how many snapshots it has in memory, `n_ckp`.
+
+    `wd` and `rd` are how long a write and a read take. The other arguments are of no effect.
+    """
+
+    def __init__(
+        self,
+        size_ckp: int,
+        n_ckp: int,
+        dtype: Any,
+        profiler: Any = None,
+        wd: float = 0,
+        rd: float = 0,
+        name: str = "MemoryStorage",
+    ) -> None:
+        self.n_ckp, self.wd, self.rd = n_ckp, wd, rd
+
+
+class DiskStorage:
+    """The same of those that are on disk: in a file in `filedir` that is gone with the Revolver."""
+
+    def __init__(
+        self,
+        size_ckp: int,
+        n_ckp: int,
+        dtype: Any,
+        profiler: Any = None,
+        filedir: str | os.PathLike[str] | None = "./",
+        singlefile: bool = True,
+        wd: float = 0,
+        rd: float = 0,
+        name: str = "DiskStorage",
+        keepfiles: bool = False,
+    ) -> None:
+        if keepfiles:
+            raise ValueError("keepfiles is True: the file has no name, and is gone with the Revolver")
+        self.n_ckp, self.wd, self.rd, self.filedir = n_ckp, wd, rd, filedir
+
+
+class MultiLevelRevolver(Revolver):
+    """A Revolver over the levels of `storage_list`: a NumpyStorage, a DiskStorage, or one of each (or
+    pyrevolve's).
+
+    The schedule is the shortest where a forward step takes `uf`, a write to disk and a read what the
+    DiskStorage says, and those in memory nothing. `ub` and `up`, what a step of the adjoint and the
+    turn take, are as long in any.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Any,
+        fwd_operator: Any,
+        rev_operator: Any,
+        n_timesteps: int,
+        storage_list: Sequence[Any],
+        timings: Any = None,
+        profiler: Any = None,
+        uf: float = 1,
+        ub: float = 1,
+        up: float = 1,
+    ) -> None:
+        disks = [level for level in storage_list or () if hasattr(level, "filedir")]
+        memories = [level for level in storage_list or () if not hasattr(level, "filedir")]
+        if len(disks) > 1 or len(memories) > 1 or not storage_list:
+            raise ValueError(
+                f"storage_list has {len(memories)} levels in memory and {len(disks)} on disk; it takes "
+                "one of each, or one of both"
+            )
+        first, *second = [*memories, *disks]
+        disk = disks[0] if disks else None
+        super().__init__(
+            checkpoint,
+            fwd_operator,
+            rev_operator,
+            first.n_ckp,
+            n_timesteps,
+            timings,
+            profiler,
+            diskstorage=disk is not None,
+            filedir=disk and disk.filedir,
+            n_disk_checkpoints=sum(level.n_ckp for level in second),
+            disk_write=second[0].wd / uf if second else 0,
+            disk_read=second[0].rd / uf if second else 0,
+        )
+        self.storage_list, self.uf, self.ub, self.up = storage_list, uf, ub, up
+        self._levels, self._whole = [*memories, *disks], self._schedule.copy()
+
+    @property
+    def makespan(self) -> float:
+        """How long both passes take, by the costs of their parts."""
+        time = self.uf * self._schedule.cost().forward_evaluations + self.ub * self.n_timesteps
+        for action in self._whole.copy():
+            match action:
+                case TakeShot(on_disk=on_disk, read_again=True):
+                    time += self._levels[on_disk].wd
+                case Restore(on_disk=on_disk):
+                    time += self._levels[on_disk].rd
+        return time

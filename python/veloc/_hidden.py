@@ -1,0 +1,57 @@
+"""The job of all Revolvers that were given none: from the first of them to the last."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from ._job import Job
+from ._library import Error
+from ._options import Value
+
+#: Whoever has it may be collected, and leave, while the same thread is in here.
+_lock = threading.RLock()
+_job: Job | None = None
+_settings: dict[str, Value] = {}
+_users = 0
+
+
+def join(user: object, settings: Mapping[str, Value], room: str) -> tuple[Job, weakref.finalize[Any, Any]]:
+    """The job, begun if there is none, with `room` in host memory; and what is to be called when
+    `user` needs it no longer, which happens by itself when it is gone."""
+    global _job, _settings, _users
+    with _lock:
+        leave = weakref.finalize(user, _leave, os.getpid())
+        _users += 1
+        try:
+            if _job is None:
+                if Job.alive():
+                    raise Error(
+                        "the program has a job that has not ended: end it first, or give it to the "
+                        "Revolver (job=...), which then stores its snapshots there"
+                    )
+                _job, _settings = Job({"host_cache_size": room, **settings}), dict(settings)
+            elif settings != _settings:
+                raise Error(
+                    f"another Revolver is under way with {_settings}, this one has {settings}: end that "
+                    "first, or open a veloc.Job and give it to both (job=...)"
+                )
+            return _job, leave
+        except BaseException:
+            leave()
+            raise
+
+
+def _leave(process: int) -> None:
+    global _job, _users
+    # A forked process has a copy of all this, and no job.
+    if os.getpid() != process:
+        return
+    with _lock:
+        _users -= 1
+        if _users == 0 and _job is not None:
+            job, _job = _job, None
+            job.finalize()
