@@ -103,7 +103,8 @@ class Devito(unittest.TestCase):
             """
         )
         theirs, ours = map(int, said.split())
-        self.assertLess(ours, 1.1 * theirs)
+        # Pages for 64 MiB more than is stored may have been made.
+        self.assertLess(ours, 1.1 * theirs + (64 << 10))
 
     def test_killed_at_5_random_steps_and_started_again(self):
         """Catches a start from the beginning, and an adjoint that is not that of its state."""

@@ -33,8 +33,8 @@ state = numpy.zeros(100_000)
 
 
 def load_tests(loader, tests, pattern):
-    for module in (veloc._job, veloc._regions):
-        tests.addTests(doctest.DocTestSuite(module))
+    # Those of its classes, which are in other files.
+    tests.addTests(doctest.DocTestSuite(veloc))
     return tests
 
 
@@ -111,10 +111,11 @@ class Configured(WithFolder):
         """Catches a job that has ended and acts on the next one."""
         state = numpy.zeros(10)
         with self.job() as first:
-            with self.assertRaisesRegex(veloc.Error, "already"):
+            with self.assertRaisesRegex(veloc.Error, r"already, <veloc\.Job.*job\.finalize\(\), or .*with veloc"):
                 self.job()
             first.protect(0, state)
             first.checkpoint("x", 1)
+            self.assertRegex(repr(first), r"^<veloc\.Job\(mode='async', scratch=.*\): 1 protected>$")
         with self.job() as second:
             second.protect(0, state)
             for call in (
@@ -126,7 +127,7 @@ class Configured(WithFolder):
                 first.finished,
                 first.metrics,
             ):
-                self.assertRaisesRegex(veloc.Error, "this veloc job has ended", call)
+                self.assertRaisesRegex(veloc.Error, r"<veloc\.Job\(.*\): ended> has ended", call)
             first.finalize()
             self.assertEqual(second.latest("x"), 1)
 
@@ -429,6 +430,15 @@ class Ends(WithFolder):
                 self.assertEqual(err, "")
                 self.is_there(last)
 
+    def test_names_are_those_that_a_program_imports(self):
+        """Catches a traceback or a reason that names a file of the package, or a function of C."""
+        for name in veloc.__all__:
+            with self.subTest(name):
+                self.assertIn(getattr(veloc, name).__module__, ("veloc", "typing"))
+        with self.assertRaisesRegex(veloc.Error, "mode") as caught:
+            veloc.Job(mode="neither")
+        self.assertNotIn("VELOC_", str(caught.exception))
+
     def test_what_cannot_be_written_is_said_at_the_end(self):
         """Catches an end that is silent of a loss."""
         text = """
@@ -441,8 +451,7 @@ class Ends(WithFolder):
             job.checkpoint("x", 2)
             """
         _, err = self.program(text)
-        self.assertIn("veloc.Error", err.replace("veloc._library.Error", "veloc.Error"))
-        self.assertIn("VELOC_Finalize", err)
+        self.assertRegex(err, '\nveloc\\.Error: checkpoint "x" version 2: ')
         self.folder.mkdir()
 
     def test_by_a_keyboard_interrupt(self):

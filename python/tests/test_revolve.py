@@ -1,5 +1,7 @@
 """veloc.revolve: pyrevolve's interface in memory, on disk and on both; restarts; what is refused."""
 
+import errno
+import os
 import pathlib
 import random
 import signal
@@ -10,10 +12,21 @@ import textwrap
 import threading
 import unittest
 import warnings
+from unittest import mock
 
 import numpy
 import veloc
-from veloc.revolve import Checkpoint, DiskRevolver, MemoryRevolver, Operator, Revolver
+from veloc.revolve import (
+    Checkpoint,
+    DiskRevolver,
+    DiskStorage,
+    MemoryRevolver,
+    MultiLevelRevolver,
+    NumpyStorage,
+    Operator,
+    Revolver,
+    SingleLevelRevolver,
+)
 
 STEPS = 100
 
@@ -199,6 +212,204 @@ class Results(WithFolder):
         self.assertEqual(profiler.heard.count(("reverse", "reverse")), STEPS)
 
 
+def over_levels(*levels, **costs):
+    """A function with MultiLevelRevolver's arguments as the others have them."""
+    return lambda *parts, **more: MultiLevelRevolver(*parts[:3], parts[4], levels, **costs, **more)
+
+
+class AsPyrevolve(WithFolder):
+    """What pyrevolve's own tests ask for, and programs that were written for it do."""
+
+    def test_a_checkpoint_without_arrays_and_how_often_it_is_asked(self):
+        """Catches a state without arrays that is refused, and a call of get_data that stores nothing."""
+
+        class Counts(Checkpoint):
+            dtype, size = numpy.float32, 1
+
+            def __init__(self):
+                self.saves = self.loads = 0
+
+            def get_data(self, timestep):
+                self.saves += 1
+                return bytearray()
+
+            def get_data_location(self, timestep):
+                self.loads += 1
+                return bytearray()
+
+        steps = 10
+        for slots in (2, 4, 6, 8, 9, 10, 11, 12):
+            for disk in (False, True):
+                with self.subTest(slots=slots, disk=disk):
+                    counts, forward, backward = Counts(), mock.Mock(), mock.Mock()
+                    revolver = SingleLevelRevolver(
+                        counts, forward, backward, slots, steps, diskstorage=disk, filedir=self.folder
+                    )
+                    revolver.apply_forward()
+                    self.assertEqual((counts.saves, counts.loads), (min(slots, steps - 1), 0))
+                    self.assertEqual(counts.saves, len(revolver.storage_ckps()))
+                    computed = [call.kwargs for call in forward.apply.call_args_list]
+                    self.assertEqual(sum(step["t_end"] - step["t_start"] for step in computed), steps)
+                    revolver.apply_reverse()
+                    self.assertGreaterEqual(counts.loads, counts.saves)
+                    self.assertEqual(backward.apply.call_count, steps)
+                    self.assertEqual(counts.nbytes, 4)
+
+    def test_levels(self):
+        """Catches a slot of one level that is looked for in the other, and an order of levels that matters."""
+        memory, disk = NumpyStorage(2000, 3, float), DiskStorage(2000, 4, float, None, self.folder, wd=2, rd=1)
+        for levels in ([memory, disk], [disk, memory], [memory], [disk]):
+            for steps in (1, 2, 10, STEPS):
+                with self.subTest(levels=len(levels), steps=steps):
+                    Results.check(self, 0, steps, over_levels(*levels, uf=2))
+        state, forward, backward = problem()
+        revolver = MultiLevelRevolver(state, forward, backward, STEPS, [memory, disk], uf=2, ub=3)
+        revolver.apply_forward()
+        self.assertTrue(revolver.storage_ckps(0) and revolver.storage_ckps(1))
+        revolver.apply_reverse()
+        self.assertGreater(revolver.makespan, 2 * forward.steps + 3 * STEPS)
+        self.assertEqual(revolver.ratio, forward.steps / STEPS)
+        for levels in ([], None, [memory, memory], [disk, disk, memory]):
+            with self.assertRaisesRegex(ValueError, "storage_list has"):
+                MultiLevelRevolver(*problem(), STEPS, levels)
+
+    def test_several_at_once(self):
+        """Catches states of one that another reads, a job of the first alone, and one that nobody ends."""
+        disk = DiskStorage(2000, 4, float, filedir=self.folder)
+        kinds = [
+            MemoryRevolver,
+            lambda *parts: DiskRevolver(*parts, filedir=self.folder),
+            over_levels(NumpyStorage(2000, 3, float), disk),
+            Revolver,
+        ]
+        parts = [problem() for _ in kinds]
+        # Beside one another they have other states at the same steps.
+        for scale, (state, _, _) in enumerate(parts):
+            state.fields *= 1 + scale
+        alone = []
+        for part in parts:
+            (state, forward, backward), kept = problem(), part[0].fields
+            state.fields[:] = kept
+            revolver = Revolver(state, forward, backward, 5, STEPS)
+            revolver.apply_forward()
+            revolver.apply_reverse()
+            alone.append(backward.gradient)
+        self.assertIsNone(veloc.Job.alive())
+        revolvers = [kind(*part, 5, STEPS) for kind, part in zip(kinds, parts)]
+        dropped = Revolver(*problem(), 5, STEPS)
+        for revolver in [*revolvers, dropped]:
+            revolver.apply_forward()
+        del dropped
+        for revolver in revolvers:
+            self.assertIsNotNone(veloc.Job.alive())
+            revolver.apply_reverse()
+        self.assertIsNone(veloc.Job.alive())
+        for (_, _, backward), gradient in zip(parts, alone):
+            numpy.testing.assert_array_equal(backward.gradient, gradient)
+        left = Revolver(*problem(), 5, STEPS)
+        left.apply_forward()
+        del left, revolver
+        self.assertIsNone(veloc.Job.alive())
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_in_threads_without_a_job(self):
+        """Catches a job that one thread ends while another begins with it."""
+        found, right = [], wanted()
+
+        def compute(kind):
+            for turn in range(10):
+                state, forward, backward = problem()
+                revolver = kind(state, forward, backward, 5, STEPS)
+                revolver.apply_forward()
+                if turn % 3 == 2:
+                    # Its job ends with it.
+                    continue
+                revolver.apply_reverse()
+                found.append(numpy.array_equal(backward.gradient, right))
+
+        disk = lambda *parts: DiskRevolver(*parts, filedir=self.folder)  # noqa: E731
+        threads = [threading.Thread(target=compute, args=(kind,)) for kind in (Revolver, Revolver, Revolver, disk)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(found, [True] * 28)
+        self.assertIsNone(veloc.Job.alive())
+
+    def test_arrays_with_gaps_between_their_rows(self):
+        """Catches gaps that are read as elements, and a restore that does not reach the array."""
+        for kind in (Revolver, lambda *parts: DiskRevolver(*parts, filedir=self.folder)):
+            padded = numpy.zeros((6, 10))
+            state = padded[1:-1, 1:-1]
+            seen = []
+
+            class Field(Checkpoint):
+                dtype, size = numpy.float64, state.size
+
+                def get_data(self, timestep):
+                    return [state]
+
+            forward, backward = mock.Mock(), mock.Mock()
+            forward.apply = lambda t_start, t_end: state.__setitem__(..., state + (t_end - t_start))
+            backward.apply = lambda t_start, t_end: seen.append({*state.flat} == {t_end})
+            revolver = kind(Field(), forward, backward, 3, 20)
+            revolver.apply_forward()
+            padded[0] = 7
+            revolver.apply_reverse()
+            self.assertEqual(seen, [True] * 20)
+            self.assertEqual({*padded[0]} | {*padded[-1]}, {0, 7})
+
+    def test_on_disk_nothing_outlives_it(self):
+        """Catches a program that goes on from what one before it, of another model, has left."""
+        for steps in (STEPS, STEPS + 1):
+            revolver = DiskRevolver(*problem(), 5, steps, filedir=self.folder / "new")
+            revolver.apply_forward()
+            self.assertEqual(list((self.folder / "new").iterdir()), [])
+        self.assertIsNone(veloc.Job.alive())
+        for more in ({"directory": "x"}, {"job": object()}, {"options": {"mode": "sync"}}):
+            with self.assertRaisesRegex(ValueError, "diskstorage is True"):
+                Revolver(*problem(), 5, STEPS, diskstorage=True, **more)
+
+    def test_on_disk_what_cannot_be_written(self):
+        """Catches an array of a GPU that kills the program, and a full disk that nobody hears of."""
+
+        class Elsewhere:
+            __array_interface__ = {"data": (4096, False), "shape": (1000,), "typestr": "<f8", "version": 3}
+
+        state = mock.Mock(get_data=lambda step: [Elsewhere()])
+        revolver = DiskRevolver(state, mock.Mock(), mock.Mock(), 5, STEPS, filedir=self.folder)
+        with self.assertRaisesRegex(TypeError, "array 0 is not in memory of the host.*directory="):
+            revolver.apply_forward()
+        revolver = DiskRevolver(*problem(), 5, STEPS, filedir=self.folder)
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        with mock.patch("os.pwritev", side_effect=full), self.assertRaisesRegex(OSError, f"No space.*{self.folder}"):
+            revolver.apply_forward()
+
+    def test_on_disk_it_takes_little_memory(self):
+        """Catches snapshots that are kept in memory as well, and a cache or a job of its own."""
+        program = PROBLEM + textwrap.dedent(
+            """
+            import sys
+            def anonymous():
+                with open("/proc/self/status") as status:
+                    return int(status.read().split("RssAnon:")[1].split()[0])
+
+            state, forward, backward = problem()
+            state.fields = numpy.ones((3, 100_000))
+            forward.apply = backward.apply = lambda t_start, t_end: None
+            before = anonymous()
+            revolver = DiskRevolver(state, forward, backward, 20, 40, filedir=sys.argv[1])
+            revolver.apply_forward()
+            most = anonymous()
+            revolver.apply_reverse()
+            print(max(most, anonymous()) - before)
+            """
+        )
+        arguments = [sys.executable, "-c", program, str(self.folder)]
+        grown = int(subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        self.assertLess(grown, 2048)
+
+
 class Restarts(WithFolder):
     def run_killed(self, kill_at, more, name="revolve"):
         """Runs a program that is killed after so many forward and reverse steps."""
@@ -322,17 +533,21 @@ class Refused(WithFolder):
         with veloc.Job(mode="async", ephemeral=True, host_cache_size="1M"):
             with self.assertRaisesRegex(veloc.Error, "has a job.*job=..."):
                 Revolver(*problem(), 3, 10).apply_forward()
-        first = Revolver(*problem(), 3, 10)
+        first = Revolver(*problem(), 3, 10, name="mine")
         first.apply_forward()
-        with self.assertRaisesRegex(veloc.Error, "has a job.*job=..."):
-            Revolver(*problem(), 3, 10).apply_forward()
+        with self.assertRaisesRegex(veloc.Error, "already.* Revolvers, .*job=..."):
+            veloc.Job(mode="async", ephemeral=True)
+        with self.assertRaisesRegex(veloc.Error, "under way with .*job=..."):
+            Revolver(*problem(), 3, 10, directory=self.folder).apply_forward()
+        with self.assertRaisesRegex(veloc.Error, "another Revolver .* 'mine' .*name="):
+            Revolver(*problem(), 3, 10, name="mine").apply_forward()
         first.apply_reverse()
 
     def test_arrays_that_change_size_or_have_gaps(self):
         for arrays, error, said in (
             (lambda step: [numpy.zeros(10 if step < 5 else 11)], ValueError, r"state \d+: .*\[88\].*\[80\]"),
             (lambda step: [numpy.zeros(10)] * (1 if step < 5 else 2), ValueError, r"state \d+: .*80, 80"),
-            (lambda step: [numpy.zeros((5, 4))[:, ::2]], ValueError, "gaps"),
+            (lambda step: [memoryview(bytearray(20))[::2]], ValueError, "gaps"),
             (lambda step: [veloc.Pickled(5)], TypeError, "array 0 is a Pickled"),
             (lambda step: [5], TypeError, "is no array"),
         ):

@@ -82,3 +82,9 @@ __all__ = [
     "adjoint_run",
     "adjoint_stop",
 ]
+
+# Tracebacks and reprs name what a program imports, not the file that it is in.
+for _name in __all__:
+    if hasattr(globals()[_name], "__qualname__"):
+        globals()[_name].__module__ = __name__
+del _name

@@ -12,6 +12,13 @@ from ._job import Job
 from ._library import Error
 from ._options import Value
 
+class _Hidden(Job):
+    _ending = (
+        "it is that of Revolvers, and ends with the last of them: call its apply_reverse, or drop it, "
+        "or begin a job before it and give it that (job=...)"
+    )
+
+
 #: Whoever has it may be collected, and leave, while the same thread is in here.
 _lock = threading.RLock()
 _job: Job | None = None
@@ -28,12 +35,12 @@ def join(user: object, settings: Mapping[str, Value], room: str) -> tuple[Job, w
         _users += 1
         try:
             if _job is None:
-                if Job.alive():
+                if Job.alive() is not None:
                     raise Error(
                         "the program has a job that has not ended: end it first, or give it to the "
                         "Revolver (job=...), which then stores its snapshots there"
                     )
-                _job, _settings = Job({"host_cache_size": room, **settings}), dict(settings)
+                _job, _settings = _Hidden({"host_cache_size": room, **settings}), dict(settings)
             elif settings != _settings:
                 raise Error(
                     f"another Revolver is under way with {_settings}, this one has {settings}: end that "

@@ -19,7 +19,7 @@ from ._regions import ObjectRegion, Region, region_of
 from ._restore import restore
 
 #: How the answer of VELOC_Restart_test begins where it has found none and nothing is wrong.
-_NONE_FOUND = "VELOC_Restart_test: there is no checkpoint "
+_NONE_FOUND = "there is no checkpoint "
 
 #: Those of this process; one at the most has not ended.
 _jobs: weakref.WeakSet[Job] = weakref.WeakSet()
@@ -71,6 +71,9 @@ class Job:
     1.0
     """
 
+    #: What to do before the next one begins.
+    _ending = "end it with job.finalize(), or begin it as `with veloc.Job(...) as job:`"
+
     def __init__(
         self,
         config: str | os.PathLike[str] | Mapping[str, Value] | None = None,
@@ -79,18 +82,32 @@ class Job:
         rank: int | None = None,
         **options: Value,
     ) -> None:
+        other = Job.alive()
+        if other is not None:
+            raise Error(f"this process has a job already, {other!r}: {other._ending}")
         try:
             start(config, options, comm, rank)
         except KeyboardInterrupt:
             # It may have begun all the same, and nobody would have it.
-            if not Job.alive():
+            if Job.alive() is None:
                 library().VELOC_Finalize(0)
             raise
+        self._process = os.getpid()
+        self._config = config if isinstance(config, (str, os.PathLike)) else {**(config or {}), **options}
         # The regions of each name that has its own, and under None those of all others.
         self._groups: dict[str | None, dict[int, Region | ObjectRegion]] = {None: {}}
         self._comm = comm
         self._end: weakref.finalize[[int], Job] = weakref.finalize(self, _end, os.getpid())
         _jobs.add(self)
+
+    def __repr__(self) -> str:
+        if isinstance(self._config, dict):
+            what = ", ".join(f"{key}={value!r}" for key, value in self._config.items())
+        else:
+            what = repr(os.fspath(self._config))
+        regions = sum(map(len, self._groups.values()))
+        state = f"{regions} protected" if self._end.alive else "ended"
+        return f"<veloc.Job({what}): {state}>"
 
     def __enter__(self) -> Job:
         return self
@@ -293,14 +310,16 @@ class Job:
     # --- within ---
 
     @staticmethod
-    def alive() -> bool:
-        """Whether this process has a job that has not ended."""
-        return any(job._end.alive for job in _jobs)
+    def alive() -> Job | None:
+        """The job of this process that has not ended."""
+        # A forked process has copies of its parent's.
+        mine = [job for job in _jobs if job._end.alive and job._process == os.getpid()]
+        return mine[0] if mine else None
 
     def _calls(self) -> Library:
         """The library, for this job: another may have begun since this one has ended."""
         if not self._end.alive:
-            raise Error("this veloc job has ended: no call belongs to it any more")
+            raise Error(f"{self!r} has ended: no call belongs to it any more")
         return library()
 
     def _finalize_beside_an_error(self) -> None:

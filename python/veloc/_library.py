@@ -8,6 +8,7 @@ import numbers
 import operator
 import os
 import pathlib
+import re
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -20,8 +21,18 @@ NAME = "libveloc-client.so"
 _TYPES: dict[str, tuple[Sequence[Any], Any]] = {}
 
 
+#: Functions of C that the library's reasons name, and what a program in Python has in their place. The
+#: first is the call that has failed, which a traceback shows.
+_NAMES = (
+    (r"^VELOC_\w+: ", ""),
+    (r"VELOC_Init\w*", "veloc.Job"),
+    (r"VELOC_Finalize", "Job.finalize"),
+    (r"VELOC_Adjoint_", "veloc.adjoint_"),
+)
+
+
 class Error(RuntimeError):
-    """A call of the library failed. The text is the library's: the call, the thing, the value."""
+    """A call of the library failed. The text is the library's: the thing, the value, what helps."""
 
 
 def declare(*functions: tuple[str, Sequence[Any], Any]) -> None:
@@ -113,7 +124,10 @@ def text(what: str, value: str | os.PathLike[str]) -> bytes:
 
 def last_error() -> Error:
     """The reason of this thread's last failure, as an exception to raise."""
-    return Error(library().VELOC_Last_error().decode(errors="replace"))
+    reason = library().VELOC_Last_error().decode(errors="replace")
+    for pattern, name in _NAMES:
+        reason = re.sub(pattern, name, reason)
+    return Error(reason)
 
 
 def check(status: int) -> None:

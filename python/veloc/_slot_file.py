@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import tempfile
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ class SlotFile:
         if self._file is None:
             os.makedirs(self._folder, exist_ok=True)
             self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)
+            # Also where it is dropped.
+            weakref.finalize(self, self._file.close)
         self._move(os.pwritev, slot, state, [whole(array) for array in arrays])
 
     def restore(self, slot: int, state: int, arrays: Sequence[Any], again: bool) -> None:
