@@ -198,7 +198,7 @@ class Revolver:
         return self._schedule.cost().forward_evaluations / self.n_timesteps
 
     @property
-    def makespan(self) -> int:
+    def makespan(self) -> float:
         """0, as pyrevolve has it for one level."""
         return 0
 

@@ -43,6 +43,9 @@ pub fn tools() -> Result<PathBuf> {
     install("tools", names.map(str::to_owned))
 }
 
+/// pyrevolve, whose interface `veloc.revolve` has, and its version.
+const PYREVOLVE: [&str; 2] = ["pyrevolve", "2.2.8"];
+
 /// A folder with the adjoint packages that `veloc.revolve` and `veloc.schedules` are tested with,
 /// and their dependencies. A new version is entered here after its tests have passed.
 pub fn adjoint_packages() -> Result<PathBuf> {
@@ -51,25 +54,51 @@ pub fn adjoint_packages() -> Result<PathBuf> {
         "devito==4.8.23",
         "numpy==2.4.3",
         "pyadjoint-ad==2026.10.0",
-        "pyrevolve==2.2.8",
+        &PYREVOLVE.join("=="),
         // Devito's examples import pytest.
         "pytest==9.2.0",
     ];
     install("adjoint-packages", names.map(str::to_owned))
 }
 
+/// The folder of pyrevolve's own tests, which its source package has alone.
+pub fn tests_of_pyrevolve() -> Result<PathBuf> {
+    let (package, name) = (PYREVOLVE.join("=="), PYREVOLVE.join("-"));
+    let folder = made(&format!("{name}-source"), |unfinished| {
+        let mut download = pip("download");
+        download.args(["--no-deps", "--no-binary", ":all:", "--dest"]).arg(unfinished);
+        let _ = output(download.arg(package))?;
+        let mut unpack = Command::new(interpreter());
+        unpack.args(["-m", "tarfile", "--extract"]).arg(unfinished.join(format!("{name}.tar.gz")));
+        output(unpack.arg(unfinished)).map(drop)
+    })?;
+    Ok(folder.join(name).join("tests"))
+}
+
 /// A folder of this name in which pip installs with these arguments.
 fn install(name: &str, arguments: impl IntoIterator<Item = String>) -> Result<PathBuf> {
+    made(name, |unfinished| {
+        let mut command = pip("install");
+        command.args(["--root-user-action", "ignore", "--target"]).arg(unfinished);
+        output(command.args(arguments)).map(drop)
+    })
+}
+
+fn pip(what: &str) -> Command {
+    let mut command = Command::new(interpreter());
+    command.args(["-m", "pip", what, "--quiet", "--no-input", "--retries", "1"]);
+    command
+}
+
+/// A folder of this name, which is made unless it was before.
+fn made(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let folder = target_directory()?.join("python").join(name);
     if folder.is_dir() {
         return Ok(folder);
     }
-    // Installed under another name first, so that a folder of the final name is complete.
+    // Made under another name first, so that a folder of the final name is complete.
     let unfinished = folder.with_file_name(format!("{name}-{}", std::process::id()));
-    let mut command = Command::new(interpreter());
-    command.args(["-m", "pip", "install", "--quiet", "--no-input", "--retries", "1"]);
-    command.args(["--root-user-action", "ignore", "--target"]).arg(&unfinished);
-    let _ = output(command.args(arguments))?;
+    make(&unfinished)?;
     match std::fs::rename(&unfinished, &folder) {
         // Another process was faster.
         Err(_) if folder.is_dir() => {}

@@ -9,7 +9,7 @@ use super::{clean, outputs, quietly, wheel, Installed};
 use crate::error::{Error, Result, While};
 use crate::files::{copy_folder, folder as create, write};
 use crate::project::{line, root, run};
-use crate::python::{adjoint_packages, has_module, interpreter, tools};
+use crate::python::{adjoint_packages, has_module, interpreter, tests_of_pyrevolve, tools};
 use crate::stage::{Profile, Stage};
 
 /// Each warning of Python's is an error, but for that of a system whose own Matplotlib hides a part of the installed one.
@@ -59,7 +59,7 @@ pub(super) fn check(
     println!("$ {}", line(&command));
     run(&mut command)?;
     if profile == Profile::Release {
-        skipped.extend(with_adjoint_packages(&site, &tests, stage)?);
+        skipped.extend(with_adjoint_packages(&site, work, &tests, stage)?);
     }
     if has_tools {
         pictures(package, work, &path, stage)?;
@@ -76,7 +76,12 @@ pub(super) fn check(
 
 /// Runs the tests that need Devito, pyrevolve, checkpoint_schedules or pyadjoint, which were
 /// skipped before. These packages print warnings of their own. Returns why they were skipped, if so.
-fn with_adjoint_packages(site: &Path, tests: &Path, stage: &Stage) -> Result<Option<String>> {
+fn with_adjoint_packages(
+    site: &Path,
+    work: &Path,
+    tests: &Path,
+    stage: &Stage,
+) -> Result<Option<String>> {
     let packages = match adjoint_packages() {
         Ok(packages) => packages,
         Err(error) => {
@@ -87,6 +92,32 @@ fn with_adjoint_packages(site: &Path, tests: &Path, stage: &Stage) -> Result<Opt
     let mut command = clean(interpreter());
     command.args(["-m", "unittest", "test_devito", "test_schedules"]).current_dir(tests);
     command.env("PYTHONPATH", &path).env("LD_LIBRARY_PATH", stage.softcuda());
+    println!("$ {}", line(&command));
+    run(&mut command)?;
+    in_place_of_pyrevolve(site, &packages, work, tests)
+}
+
+/// Runs pyrevolve's own tests on `veloc.revolve`. Catches what programs for pyrevolve do, and ours do not.
+/// Returns why they were skipped, if so.
+fn in_place_of_pyrevolve(
+    site: &Path,
+    packages: &Path,
+    work: &Path,
+    tests: &Path,
+) -> Result<Option<String>> {
+    let theirs = match tests_of_pyrevolve() {
+        Ok(theirs) => theirs,
+        Err(error) => {
+            return Ok(Some(format!("pyrevolve's own tests: its source package: {error}")))
+        }
+    };
+    let ours = tests.join("in_place_of_pyrevolve");
+    let path = std::env::join_paths([&ours, site, packages]);
+    let mut command = clean(interpreter());
+    command.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]).arg(theirs);
+    // Snapshots are not compressed.
+    command.args(["-k", "not test_compression_is_used"]).current_dir(work);
+    command.env("PYTHONPATH", path.when(|| "a path for Python".to_string())?);
     println!("$ {}", line(&command));
     run(&mut command)?;
     Ok(None)
