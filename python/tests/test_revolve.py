@@ -119,6 +119,19 @@ class Results(WithFolder):
             self.check(2, steps=steps)
         self.assertEqual(list(self.folder.iterdir()), [])
 
+    def test_two_in_one_directory(self):
+        """Catches a directory that only one may have at a time."""
+        parts = [problem(), problem()]
+        revolvers = [
+            Revolver(*part, 5, STEPS, directory=self.folder, name=name) for part, name in zip(parts, "ab")
+        ]
+        for revolver in revolvers:
+            revolver.apply_forward()
+        for revolver, (_, _, backward) in zip(revolvers, parts):
+            revolver.apply_reverse()
+            numpy.testing.assert_array_equal(backward.gradient, wanted())
+        self.assertIsNone(veloc.Job.alive())
+
     def test_on_disk_and_on_both(self):
         self.check(5, kind=DiskRevolver, filedir=self.folder)
         self.check(4, directory=self.folder, n_disk_checkpoints=4, disk_write=0.5)
@@ -256,16 +269,19 @@ class AsPyrevolve(WithFolder):
                     self.assertEqual(counts.nbytes, 4)
 
     def test_levels(self):
-        """Catches a slot of one level that is looked for in the other, and an order of levels that matters."""
+        """Catches a slot of one level that is in the other, and an order of levels that matters."""
         memory, disk = NumpyStorage(2000, 3, float), DiskStorage(2000, 4, float, None, self.folder, wd=2, rd=1)
         for levels in ([memory, disk], [disk, memory], [memory], [disk]):
             for steps in (1, 2, 10, STEPS):
                 with self.subTest(levels=len(levels), steps=steps):
                     Results.check(self, 0, steps, over_levels(*levels, uf=2))
         state, forward, backward = problem()
-        revolver = MultiLevelRevolver(state, forward, backward, STEPS, [memory, disk], uf=2, ub=3)
+        revolver = MultiLevelRevolver(state, forward, backward, STEPS, [disk, memory], uf=2, ub=3)
         revolver.apply_forward()
+        self.assertEqual(revolver.n_checkpoints, 3)
         self.assertTrue(revolver.storage_ckps(0) and revolver.storage_ckps(1))
+        # Those in memory are in it.
+        self.assertIsNotNone(veloc.Job.alive())
         revolver.apply_reverse()
         self.assertGreater(revolver.makespan, 2 * forward.steps + 3 * STEPS)
         self.assertEqual(revolver.ratio, forward.steps / STEPS)
@@ -311,6 +327,21 @@ class AsPyrevolve(WithFolder):
         del left, revolver
         self.assertIsNone(veloc.Job.alive())
         self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_a_larger_one_comes_later(self):
+        """Catches a job that has room for the first alone."""
+        first = Revolver(*problem(), 5, STEPS)
+        first.apply_forward()
+        state, forward, backward = problem()
+        state.fields = numpy.zeros((3, 100_000))
+        forward.apply = lambda t_start, t_end: state.fields.fill(t_end)
+        seen = []
+        backward.apply = lambda t_start, t_end: seen.append(state.fields[0, 0])
+        second = Revolver(state, forward, backward, 20, STEPS)
+        second.apply_forward()
+        second.apply_reverse()
+        self.assertEqual(seen, [STEPS, *range(STEPS - 1, 0, -1)])
+        first.apply_reverse()
 
     def test_in_threads_without_a_job(self):
         """Catches a job that one thread ends while another begins with it."""
