@@ -58,8 +58,8 @@ class SlotFile:
                 except OSError as error:
                     if error.errno == errno.EFAULT:
                         raise TypeError(
-                            f"array {id} is not in memory of the host: a Revolver with directory=... "
-                            "has files for arrays of a GPU"
+                            f"array {id} is not in memory of the host, or cannot be written to; arrays "
+                            "of a GPU need a Revolver with directory=..."
                         ) from None
                     error.filename = self._folder
                     raise
