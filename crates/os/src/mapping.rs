@@ -10,16 +10,26 @@ use std::os::fd::AsRawFd as _;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::OnceLock;
+use std::thread::Builder;
+
+use rustix::process::{getrlimit, Resource};
 
 use crate::error::{self, Error, Result};
 use crate::memory::page_size;
 use crate::shared::SharedMemory;
+use crate::threads;
 
 /// The alignment of every mapping in bytes: that of the huge pages of x86-64, and of aarch64 with
 /// 4 KiB pages.
 pub const ALIGNMENT: usize = 2 << 20;
 
-/// Mapped memory, unmapped when dropped.
+/// From so many bytes on, a thread gives the pages back.
+const LARGE: usize = 64 << 20;
+
+/// Its stack in bytes.
+const STACK: usize = 64 << 10;
+
+/// Mapped memory, unmapped when dropped, or soon after.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -285,10 +295,23 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `base` and `len` are those of the mapping made in `reserve`, and nobody may use
-        // it after its owner.
-        if unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) } != 0 {
-            log::warn!("{}", Error::errno(format!("munmap of {} bytes", self.len)));
+        let (base, len) = (self.base.as_ptr() as usize, self.len);
+        let unmap = move || {
+            // SAFETY: `base` and `len` are those of the mapping made in `reserve`, and nobody may use
+            // it after its owner.
+            if unsafe { libc::munmap(base as *mut libc::c_void, len) } != 0 {
+                log::warn!("{}", Error::errno(format!("munmap of {len} bytes")));
+            }
+        };
+        // Giving pages back takes tens of milliseconds for each GiB, for which nobody need wait who can do without
+        // the addresses.
+        let behind = len >= LARGE && getrlimit(Resource::As).current.is_none();
+        let started = behind.then(|| {
+            let builder = Builder::new().name("veloc-unmap".to_owned()).stack_size(STACK);
+            threads::unsignalled(|| builder.spawn(unmap)).is_ok()
+        });
+        if started != Some(true) {
+            unmap();
         }
     }
 }
