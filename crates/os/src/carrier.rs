@@ -279,16 +279,20 @@ impl Drop for SignalsBlocked {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::MutexGuard;
+
     use super::*;
     use crate::forks;
     use crate::mapping::Mapping;
     use crate::shared::SharedMemory;
 
-    /// Shared memory of one word and `len` bytes behind it.
-    fn target(len: usize) -> (SharedMemory, Mapping) {
+    /// Shared memory of one word and `len` bytes behind it. Its owner may fork: no other test may need to be a
+    /// descriptor's only owner, or take the number of one.
+    fn target(len: usize) -> ((SharedMemory, MutexGuard<'static, ()>), Mapping) {
+        let sole = forks::none();
         let memory = SharedMemory::create("veloc-test", (len + 8) as u64).unwrap();
         let mapping = Mapping::of(&memory).unwrap();
-        (memory, mapping)
+        ((memory, sole), mapping)
     }
 
     fn word(mapping: &Mapping) -> &AtomicU64 {
@@ -370,8 +374,6 @@ mod tests {
         // SAFETY: within the mapping.
         let to = unsafe { mapping.base().as_ptr().add(8) };
         let pieces = [Piece { from: source.as_ptr(), to, len }];
-        // No other test may take the number.
-        let _sole = forks::none();
         // SAFETY: both live until the carrier has ended; the target is a shared mapping.
         let carrier = unsafe { Carrier::start(&pieces, None) }.unwrap();
         // SAFETY: what an application does that closes everything.
