@@ -16,6 +16,9 @@ const QUARTERS: u64 = 3;
 const HOST_SHARE: u64 = 8;
 /// Without `host_cache_size`, the largest host buffer in bytes of a job that writes files.
 const HOST_DEFAULT: u64 = 1 << 30;
+/// Without `host_cache_size`, a host buffer for which there are too few addresses (`ulimit -v`) is halved down to
+/// this many bytes.
+const HOST_LEAST: u64 = 32 << 20;
 /// Without `host_cache_size`, the largest host buffer of an ephemeral job with a device.
 const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
 
@@ -69,11 +72,12 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
     }
     let (chunk, huge) = (config.pin_chunk_size, config.huge_pages);
     if config.outlives_application() {
-        let shared = shared(bytes, huge).and_then(|(host, mapping)| {
+        let shared = as_large_as_possible(config, bytes, |bytes| {
+            let (host, mapping) = shared(bytes, huge)?;
             let ledger = SharedMemory::create("veloc-ledger", ledger_size(bytes))?;
-            Ok(Some((mapping, HandOff { ledger, host: Some(host) })))
+            Ok((mapping, HandOff { ledger, host: Some(host) }))
         });
-        if let Some((mapping, hand_off)) = or_without(shared) {
+        if let Some((mapping, hand_off)) = or_without(shared.map(Some)) {
             return Ok((Some(HostBuffer::over(mapping, chunk, huge).by_need()), Some(hand_off)));
         }
     }
@@ -87,16 +91,29 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
         };
         reserved.map_err(|error| error.within(format!("host_cache_size is {}", size::show(bytes))))
     };
-    let buffer = match reserve(bytes) {
-        // Addresses may be limited, too.
-        Err(error) if config.host_cache_size.is_none() => {
-            let less = with_device(&physical);
-            log::warn!("the host buffer has {} at most: {error}", size::show(less));
-            reserve(less)
-        }
-        reserved => reserved,
-    }?;
+    let buffer = as_large_as_possible(config, bytes, reserve)?;
     Ok((Some(buffer.by_need()), None))
+}
+
+/// What `make` makes of so many bytes, or of half of that and so on where nobody has asked for a size.
+///
+/// # Errors
+/// That of the first attempt.
+fn as_large_as_possible<T>(
+    config: &Config,
+    bytes: u64,
+    make: impl Fn(u64) -> Result<T>,
+) -> Result<T> {
+    let first = match make(bytes) {
+        Err(error) if config.host_cache_size.is_none() => error,
+        made => return made,
+    };
+    let halves = std::iter::successors(Some(bytes / 2), |bytes| Some(bytes / 2));
+    // Others need addresses, too.
+    let fits = halves.take_while(|half| *half >= HOST_LEAST).find(|half| make(*half).is_ok());
+    let Some(less) = fits.map(|fits| fits / 2) else { return Err(first) };
+    log::warn!("the host buffer has {} at most: {first}", size::show(less));
+    make(less)
 }
 
 /// The size of an ephemeral job's buffer without `host_cache_size`, once there is a device: it is touched and

@@ -159,7 +159,11 @@ impl Shared {
         }
         let why = match kinds::is_there() {
             Ok(true) => "none of the protected memory is a device's",
-            Ok(false) => "this process has no CUDA driver",
+            // One configuration serves machines with a device and without.
+            Ok(false) => {
+                log::info!("gpu_cache_size has no effect: this process has no CUDA driver");
+                return;
+            }
             Err(_) => "the CUDA driver cannot be used",
         };
         self.degrade("gpu_cache_size", format_args!("gpu_cache_size has no effect yet: {why}"));
