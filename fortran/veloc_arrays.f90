@@ -51,7 +51,7 @@ module veloc_arrays
 
   public :: VELOC_Pmem_open, VELOC_Pmem_close, VELOC_Pmem_domain, VELOC_Pmem_array, VELOC_Pmem_at
   public :: VELOC_Pmem_mark, VELOC_Pmem_flush, VELOC_Pmem_drain, VELOC_Pmem_invariant
-  public :: VELOC_Pmem_recover, VELOC_Pmem_report, VELOC_Pmem_forget, VELOC_Pmem_restart
+  public :: VELOC_Pmem_recover, VELOC_Pmem_scalars, VELOC_Pmem_report, VELOC_Pmem_forget, VELOC_Pmem_restart
   public :: VELOC_Pmem_block_sums, VELOC_Pmem_blocks_hold, VELOC_Pmem_matrix_sums, VELOC_Pmem_matrix_correct
 
   type, bind(c) :: found_domain
@@ -122,6 +122,12 @@ module veloc_arrays
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: pmem
       integer(c_int64_t), intent(inout) :: iteration
+    end function
+    integer(c_int) function c_scalars(pmem, scalars, room) bind(c, name='VELOC_Pmem_scalars')
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: pmem
+      real(c_double), intent(inout) :: scalars(*)
+      integer(c_int), value :: room
     end function
     integer(c_int) function c_report(pmem, tried, room) bind(c, name='VELOC_Pmem_report')
       import :: c_int, c_ptr, found_tried
@@ -267,6 +273,19 @@ contains
     integer, intent(out) :: err
     iteration = -1
     err = c_recover(pmem%handle, iteration)
+  end subroutine
+
+  ! The scalars of the iteration that was found or marked last; none, if there is none.
+  subroutine VELOC_Pmem_scalars(pmem, scalars, err)
+    type(VELOC_Pmem), intent(in) :: pmem
+    real(c_double), allocatable, intent(out) :: scalars(:)
+    integer, intent(out) :: err
+    integer, parameter :: most = 5
+    real(c_double) :: found(most)
+    integer :: number
+    number = c_scalars(pmem%handle, found, int(most, c_int))
+    err = min(number, 0)
+    scalars = found(1:max(number, 0))
   end subroutine
 
   ! What the last search has tried, the newest iteration first.

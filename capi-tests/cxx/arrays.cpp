@@ -46,6 +46,7 @@ void computes(const std::string &path, std::int64_t expected)
         return std::accumulate(p.at(iteration), p.at(iteration) + COUNT, 0.0) == scalars.at(0);
     });
     EQUAL(file.recover(), expected);
+    EQUAL(file.scalars().size(), expected < 0 ? 0 : 1);
     for (std::int64_t i = expected + 1; i <= expected + 5; i++) {
         std::fill(p.at(i), p.at(i) + COUNT, static_cast<double>(i));
         file.flush(p.at(i), COUNT);
@@ -54,6 +55,7 @@ void computes(const std::string &path, std::int64_t expected)
     }
     p.at(expected + 5)[7] += 1;
     EQUAL(file.recover(), expected + 4);
+    CHECK(file.scalars() == std::vector<double>{static_cast<double>(expected + 4) * COUNT});
     const auto report = file.report();
     EQUAL(report.size(), 2);
     CHECK(report[0].iteration == expected + 5 && report[0].answer == VELOC_INVARIANT_FAILS);

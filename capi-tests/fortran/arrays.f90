@@ -35,6 +35,7 @@ program arrays
   type(VELOC_Pmem) :: pmem
   type(VELOC_Array) :: none
   type(VELOC_Tried), allocatable :: tried(:)
+  real(c_double), allocatable :: scalars(:)
   character(len=500) :: path, number, reason
   character(len=:), allocatable :: why
   real(c_double), pointer :: p(:)
@@ -64,6 +65,9 @@ program arrays
   end if
   call VELOC_Pmem_recover(pmem, iteration, err)
   call check(err == 0)
+  call VELOC_Pmem_scalars(pmem, scalars, err)
+  call check(err == 0 .and. size(scalars) == merge(1, 0, iteration >= 0))
+  if (iteration >= 0) call check(sum_holds(iteration, scalars, 1_c_int, c_null_ptr) == VELOC_INVARIANT_HOLDS)
   call VELOC_Pmem_report(pmem, tried, err)
   call check(err == 0)
   do nth = 1, size(tried)

@@ -190,6 +190,7 @@ static void refused(void)
     CHECK(tried[1].iteration == 10 && tried[1].answer == VELOC_INVARIANT_UNKNOWN);
     CHECK(strcmp(tried[1].invariant, "sums") == 0);
     REFUSED(VELOC_Pmem_report(NULL, tried, 4), "pmem is NULL");
+    REFUSED(VELOC_Pmem_scalars(NULL, scalars, 6), "pmem is NULL");
     REFUSED(VELOC_Pmem_restart(pmem, "x", &iteration, &version), "arrays|11: \"sums\" fails");
     CHECK(iteration == 99 && version == 99);
     OK(VELOC_Pmem_invariant(pmem, "sums", calls, pmem));
@@ -215,11 +216,13 @@ static void found(void)
     struct arrays arrays;
     VELOC_Array *again;
     VELOC_Tried tried[8];
+    double scalars[2] = {-1, -1};
     int64_t iteration = 99;
     int i;
     open_arrays(&arrays, VELOC_CRASH_PROCESS);
     OK(VELOC_Pmem_recover(arrays.pmem, &iteration));
     EQUAL(iteration, -1);
+    EQUAL(VELOC_Pmem_scalars(arrays.pmem, scalars, 2), 0);
     for (i = 0; i <= 200; i++)
         iterate(&arrays, i);
     OK(VELOC_Pmem_array(arrays.pmem, "state", 8, WORDS, SLOTS, &again));
@@ -235,6 +238,11 @@ static void found(void)
     ((uint64_t *)VELOC_Pmem_at(arrays.state, 200))[777] ^= 1;
     OK(VELOC_Pmem_recover(arrays.pmem, &iteration));
     EQUAL(iteration, 199);
+    EQUAL(VELOC_Pmem_scalars(arrays.pmem, NULL, 9), 1);
+    EQUAL(VELOC_Pmem_scalars(arrays.pmem, scalars, 0), 1);
+    CHECK(scalars[0] == -1);
+    EQUAL(VELOC_Pmem_scalars(arrays.pmem, scalars, 2), 1);
+    CHECK(scalars[0] == 0.5 * 199 && scalars[1] == -1);
     EQUAL(VELOC_Pmem_report(arrays.pmem, tried, 8), 2);
     CHECK(tried[0].iteration == 200 && strcmp(tried[0].invariant, "sums") == 0);
     CHECK(tried[1].answer == VELOC_INVARIANT_HOLDS && tried[1].invariant[0] == '\0');
@@ -242,6 +250,8 @@ static void found(void)
     EQUAL(arrays.asked, 1);
     REFUSED(VELOC_Pmem_mark(arrays.pmem, 199, NULL, 0), "not after 199");
     iterate(&arrays, 200);
+    EQUAL(VELOC_Pmem_scalars(arrays.pmem, scalars, 1), 1);
+    CHECK(scalars[0] == 0.5 * 200);
     /* Nothing older than the slots is tried, whatever else is marked. */
     arrays.lost = 0;
     REFUSED(VELOC_Pmem_recover(arrays.pmem, &iteration), "200: \"not lost\" fails|198: \"not lost\" fails");

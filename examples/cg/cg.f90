@@ -115,6 +115,7 @@ program cg
   type(VELOC_Tried), allocatable :: tried(:)
   real(c_double), pointer :: p_k(:, :), r_k(:, :), z_k(:, :), p_next(:, :), q_next(:, :), r_next(:, :), z_next(:, :)
   character(len=500) :: path, word, crash_name
+  real(c_double), allocatable :: said(:)
   real(c_double) :: rho, rho_next, alpha
   integer(c_int64_t) :: k, count
   integer :: err, crash
@@ -172,8 +173,9 @@ program cg
     call VELOC_Pmem_mark(pmem, k, [rho, rho, bits_of(z_k)], err)
     call check(err)
   end if
-  r_k => state(r, k)
-  rho = dot(r_k, r_k)
+  call VELOC_Pmem_scalars(pmem, said, err)
+  call check(err)
+  rho = said(rr)
   do while (rho > stop_at**2 * n * n)
     p_k => state(p, k)
     r_k => state(r, k)

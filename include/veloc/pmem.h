@@ -241,6 +241,24 @@ int VELOC_Pmem_recover(struct VELOC_Pmem *pmem,
                        int64_t *iteration);
 
 /**
+ * The scalars of the iteration that VELOC_Pmem_recover or VELOC_Pmem_restart has found, or that was marked since: what goes
+ * on behind it begins with the numbers that it had. Before a search they are those of the newest mark, consistent or not.
+ *
+ * @param pmem     the file
+ * @param scalars  gets them; NULL for their number alone
+ * @param room     how many it has room for; 5 are enough
+ * @return how many its mark has; 0 also if there is no such iteration, or a checkpoint has it; VELOC_FAILURE if the file is
+ *         NULL
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `pmem` is NULL or an open file; `scalars` is NULL or has so much room.
+ */
+int VELOC_Pmem_scalars(const struct VELOC_Pmem *pmem,
+                       double *scalars,
+                       int room);
+
+/**
  * What the last search has tried, the newest iteration first.
  *
  * @param pmem   the file

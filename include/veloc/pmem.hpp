@@ -158,6 +158,16 @@ public:
         return {iteration, version};
     }
 
+    /** As VELOC_Pmem_scalars: those of the iteration that was found or marked last. */
+    std::vector<double> scalars() const
+    {
+        const int number = VELOC_Pmem_scalars(handle_, nullptr, 0);
+        check(number < 0 ? number : VELOC_SUCCESS);
+        std::vector<double> scalars(static_cast<std::size_t>(number));
+        VELOC_Pmem_scalars(handle_, scalars.data(), number);
+        return scalars;
+    }
+
     /** As VELOC_Pmem_report. */
     std::vector<tried_t> report() const
     {

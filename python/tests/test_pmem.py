@@ -42,11 +42,13 @@ class Arrays(unittest.TestCase):
         del file, x
         with self.open()[0] as file:
             self.assertEqual(file.recover(), 3)
+            self.assertEqual(file.scalars(), (600.0,))
             failed, held = file.report()
             self.assertEqual(failed, veloc.Tried(4, False, "sum"))
             self.assertEqual(held, veloc.Tried(3, True, ""))
             file.forget()
             self.assertIsNone(file.recover())
+            self.assertEqual(file.scalars(), ())
 
     def test_a_killed_process(self):
         """Catches what a process that is killed loses."""
@@ -118,6 +120,8 @@ class Arrays(unittest.TestCase):
         file.close()
         with self.assertRaisesRegex(veloc.Error, "closed"):
             file.mark(1)
+        with self.assertRaisesRegex(veloc.Error, "closed"):
+            file.scalars()
 
     def test_the_newer_of_arrays_and_checkpoint(self):
         """Catches the older of the two."""

@@ -5,7 +5,7 @@
     file = veloc.Pmem("state.pm", 1 << 30)
     p = file.array("p", numpy.float64, 1000, slots=3)
     file.invariant("sum", lambda iteration, scalars: p[iteration].sum() == scalars[0])
-    found = file.recover()                   # None: nothing was marked yet
+    found = file.recover()                   # None: nothing was marked yet; file.scalars() are those of its mark
     for i in range(0 if found is None else found + 1, 100):
         p[i][:] = i                          # compute
         file.mark(i, p[i].sum())
@@ -31,6 +31,7 @@ Invariant = Callable[[int, tuple[float, ...]], "bool | None"]
 
 _CRASHES: tuple[Crash, ...] = ("process", "power", "page")
 _HOLDS, _FAILS, _UNKNOWN = 1, 0, -1
+_MOST_SCALARS = 5
 _Function = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_int64, ctypes.POINTER(ctypes.c_double), ctypes.c_int, ctypes.c_void_p
 )
@@ -222,6 +223,14 @@ class Pmem:
         found = [None if one.value < 0 else one.value for one in (iteration, version)]
         return found[0], found[1]
 
+    def scalars(self) -> tuple[float, ...]:
+        """The numbers that were marked with the iteration that was found or marked last."""
+        values = (ctypes.c_double * _MOST_SCALARS)()
+        found = library().VELOC_Pmem_scalars(self._handle, values, _MOST_SCALARS)
+        if found < 0:
+            raise last_error()
+        return tuple(values[:found])
+
     def report(self) -> list[Tried]:
         """What the last search has tried, the newest iteration first."""
         found = library().VELOC_Pmem_report(self._handle, None, 0)
@@ -287,6 +296,11 @@ declare(
         ctypes.c_int,
     ),
     ("Pmem_recover", [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int),
+    (
+        "Pmem_scalars",
+        [ctypes.c_void_p, ctypes.POINTER(ctypes.c_double), ctypes.c_int],
+        ctypes.c_int,
+    ),
     ("Pmem_report", [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int], ctypes.c_int),
     ("Pmem_forget", [ctypes.c_void_p], ctypes.c_int),
     (

@@ -425,6 +425,44 @@ pub unsafe extern "C" fn VELOC_Pmem_recover(pmem: *mut VELOC_Pmem, iteration: *m
     })
 }
 
+/// The scalars of the iteration that VELOC_Pmem_recover or VELOC_Pmem_restart has found, or that was marked since: what goes
+/// on behind it begins with the numbers that it had. Before a search they are those of the newest mark, consistent or not.
+///
+/// @param pmem     the file
+/// @param scalars  gets them; NULL for their number alone
+/// @param room     how many it has room for; 5 are enough
+/// @return how many its mark has; 0 also if there is no such iteration, or a checkpoint has it; VELOC_FAILURE if the file is
+///         NULL
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `pmem` is NULL or an open file; `scalars` is NULL or has so much room.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Pmem_scalars(
+    pmem: *const VELOC_Pmem,
+    scalars: *mut f64,
+    room: c_int,
+) -> c_int {
+    let mut number = 0;
+    let done = status("VELOC_Pmem_scalars", || {
+        // SAFETY: the caller's promise.
+        let found = unsafe { opened(pmem) }?.file.scalars();
+        let room = if scalars.is_null() { 0 } else { usize::try_from(room).unwrap_or(0) };
+        for (nth, scalar) in found.iter().enumerate().take(room) {
+            // SAFETY: within the room, by the caller's promise.
+            unsafe { scalars.add(nth).write(*scalar) };
+        }
+        number = found.len() as c_int;
+        Ok(())
+    });
+    if done == super::VELOC_SUCCESS {
+        number
+    } else {
+        done
+    }
+}
+
 /// What the last search has tried, the newest iteration first.
 ///
 /// @param pmem   the file

@@ -237,6 +237,13 @@ impl Pmem {
         Ok(())
     }
 
+    /// The scalars of the iteration that was marked last, or that iterations go on behind; none, if there is none.
+    pub fn scalars(&self) -> Vec<f64> {
+        let last = self.state.lock().marked;
+        let mark = self.marks().into_iter().find(|mark| Some(mark.iteration) == last);
+        mark.map(|mark| mark.scalars).unwrap_or_default()
+    }
+
     /// From here on, iterations go on behind this one: those after it are forgotten.
     ///
     /// # Errors
@@ -391,9 +398,14 @@ mod tests {
         }
         pmem.go_back(Some(5)).unwrap();
         assert_eq!(pmem.marks().len(), 6);
+        assert_eq!(pmem.scalars(), [5.0, 2.5]);
         pmem.mark(6, &[]).unwrap();
+        assert_eq!(pmem.scalars(), [0.0; 0]);
+        pmem.mark(7, &[1.5]).unwrap();
+        assert_eq!(pmem.scalars(), [1.5]);
         pmem.go_back(None).unwrap();
         assert_eq!(pmem.marks(), []);
+        assert_eq!(pmem.scalars(), [0.0; 0]);
     }
 
     /// Catches what is accepted though it cannot be kept, and an error that does not name it.
