@@ -13,8 +13,8 @@ use anyhow::{bail, ensure, Context as _, Result};
 use tempfile::TempDir;
 
 use super::judge::{
-    command, compared, first_difference, plan_after_a_crash, Judged, Measure, Verdict, MEASURE,
-    PLAN, RESULTS,
+    command, compared, first_difference, plan_after_a_crash, said, Judged, Measure, Verdict,
+    MEASURE, PLAN, RESULTS,
 };
 use super::seen::{Seen, Site};
 use super::{Crash, Model, Replace};
@@ -237,6 +237,9 @@ impl<'a> Campaign<'a> {
         };
         if let Some((function, object)) = seen.shadowed.first() {
             bail!("{program} has {function} of {object}, not of libveloc-crash: {HOW}");
+        }
+        if seen.files == 0 && !status.success() {
+            bail!("{program} has ended with {status}{}", said(run));
         }
         ensure!(seen.compiled > 0, "{program} has no code that was compiled for this: {HOW}");
         ensure!(

@@ -130,17 +130,31 @@ fn look(measure: &Measure, folder: &Path) -> Result<(Verdict, String)> {
     let Some(status) = within(&mut command, measure.limit)? else {
         return Ok((Verdict::Hung, format!("it ran for {:.0} s", measure.limit)));
     };
-    if let Some(found) = compared(measure, folder)? {
-        return Ok(found);
+    if let Some((verdict, mut why)) = compared(measure, folder)? {
+        if verdict == Verdict::Wrong && status.into_raw() != measure.status {
+            why += &format!("; the program ended with {status}{}", said(folder));
+        }
+        return Ok((verdict, why));
     }
     if status.into_raw() != measure.status {
-        return Ok((Verdict::Wrong, format!("it ended with {status}")));
+        return Ok((Verdict::Wrong, format!("it ended with {status}{}", said(folder))));
     }
     let (printed, expected) = (fs::read(folder.join("stdout"))?, fs::read(&measure.stdout)?);
     Ok(match first_difference(&printed, &expected) {
         None => (Verdict::Right, String::new()),
         Some(what) => (Verdict::Wrong, what),
     })
+}
+
+/// The program's own reason: the last line that it has written to standard error, or else printed.
+pub(super) fn said(folder: &Path) -> String {
+    let last = |name| {
+        let text = fs::read(folder.join(name)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+        Some(format!(", saying \"{}\"", line.chars().take(200).collect::<String>()))
+    };
+    last("stderr").or_else(|| last("stdout")).unwrap_or_default()
 }
 
 /// What the user's comparison says of what is in the folder; `None` if there is none.
@@ -225,6 +239,21 @@ mod tests {
         assert_eq!(differ(b"a\nc\n", b"a\nb\n"), "it printed \"c\" for \"b\"");
         assert_eq!(differ(b"a\n", b"a\nb\n"), "it printed \"\" for \"b\"");
         assert_eq!(differ(b"a", b"a\n"), "it printed 1 bytes for 2");
+    }
+
+    /// Catches a reason that is not shown, empty lines behind it that are, and one of a million letters.
+    #[test]
+    fn the_last_words_are_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = || said(folder.path());
+        assert_eq!(said(), "");
+        fs::write(folder.path().join("stdout"), "sum 1\nno iteration\n").unwrap();
+        fs::write(folder.path().join("stderr"), "\n").unwrap();
+        assert_eq!(said(), ", saying \"no iteration\"");
+        fs::write(folder.path().join("stderr"), "searches\n gives up: rho = 0\n\n").unwrap();
+        assert_eq!(said(), ", saying \"gives up: rho = 0\"");
+        fs::write(folder.path().join("stderr"), "x".repeat(1_000_000)).unwrap();
+        assert!(said().len() < 300);
     }
 
     /// Catches a program that hangs and is waited for, or leaves processes that do.

@@ -142,6 +142,20 @@ fn a_flush_that_is_left_out_gives_wrong_results() {
     program.is_right("--runs 60 --model process");
 }
 
+/// Catches a program that ends and says why, of which the status alone is shown: after a crash, and before any.
+#[test]
+fn a_program_that_gives_up_is_asked_why() {
+    let Some(program) = Program::new("gcc", "sums.c", "-DMORE -DGIVE_UP") else { return };
+    let results = program.is_wrong("--runs 60 --coin 0");
+    let why = results["not_right"][0]["why"].as_str().unwrap();
+    let words = "it ended with exit status: 4, saying \"gives up: ";
+    assert!(why.starts_with(words) && why.contains("no marked iteration is consistent"), "{why}");
+    let Some(program) = Program::new("gcc", "pair.c", "-DCRASH=7") else { return };
+    let ended = program.crash("");
+    let error = String::from_utf8(ended.stderr).unwrap();
+    assert!(error.contains("exit status: 3, saying \"") && error.contains("crash = 7"), "{error}");
+}
+
 /// Catches calls that are left out at other places than is said, one that is needed and not found so, or the other way
 /// round.
 #[test]

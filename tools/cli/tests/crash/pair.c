@@ -3,6 +3,10 @@
 #include <stdio.h>
 #include "veloc.h"
 
+#ifndef CRASH
+#define CRASH VELOC_CRASH_PROCESS
+#endif
+
 enum { WORDS = 16, ITERATIONS = 30 };
 
 int main(void)
@@ -10,7 +14,7 @@ int main(void)
     VELOC_Pmem *pmem;
     VELOC_Array *data, *where;
     int64_t iteration;
-    if (VELOC_Pmem_open("arrays", 1 << 16, VELOC_CRASH_PROCESS, &pmem)
+    if (VELOC_Pmem_open("arrays", 1 << 16, CRASH, &pmem)
         || VELOC_Pmem_array(pmem, "data", 8, WORDS, 2, &data)
         || VELOC_Pmem_array(pmem, "head", 8, 1, 1, &where) || VELOC_Pmem_recover(pmem, &iteration))
         return 3;
