@@ -92,12 +92,8 @@ pub(crate) fn crash(state: &State) {
 fn leave(state: &State, start: &Start) -> ! {
     let Some(plan) = &state.plan else { fail("no plan", b"") };
     let nth = mixed(&[plan.seed, state.now]) as usize % plan.coins.len().max(1);
-    let crash = Crash {
-        model: plan.model,
-        coin: plan.coins.get(nth).copied().unwrap_or(Coin::Cache),
-        seed: plan.seed,
-        number: state.now,
-    };
+    let coin = plan.coins.get(nth).copied().unwrap_or(Coin::Cache);
+    let of = |model| Crash { model, coin, seed: plan.seed, number: state.now };
     let folder =
         || Text::new().push(plan.folder.as_bytes()).push(b"/crash-").number(state.now as i64);
     // SAFETY: a string with NUL.
@@ -110,6 +106,7 @@ fn leave(state: &State, start: &Start) -> ! {
     let written = write_file(folder().push(b"/crash").c_str(), about.bytes())
         && (0..state.files.len()).all(|nth| {
             let name = state.files[nth].name.as_bytes();
+            let crash = of(state.files[nth].model);
             write_image(state, nth, &crash, &folder().push(b"/").push(name))
         });
     if !written {

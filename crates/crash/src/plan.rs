@@ -23,7 +23,8 @@ pub(crate) struct Plan {
     /// Otherwise it is one that goes on after a crash, or one without a simulation.
     pub(crate) track: bool,
     pub(crate) folder: CString,
-    pub(crate) model: Model,
+    /// For all files; `None`: for each what it was opened for.
+    pub(crate) model: Option<Model>,
     pub(crate) cache: u64,
     pub(crate) ways: usize,
     pub(crate) replace: Replace,
@@ -43,7 +44,7 @@ impl Plan {
         let mut plan = Plan {
             track: false,
             folder: CString::default(),
-            model: Model::Power,
+            model: None,
             cache: 8 << 20,
             ways: 16,
             replace: Replace::Lru,
@@ -73,9 +74,10 @@ impl Plan {
             b"tool" => self.tool = path()?,
             b"model" => {
                 self.model = match text {
-                    "process" => Model::Process,
-                    "power" => Model::Power,
-                    "page" => Model::Page,
+                    "asked" => None,
+                    "process" => Some(Model::Process),
+                    "power" => Some(Model::Power),
+                    "page" => Some(Model::Page),
                     _ => return None,
                 }
             }
@@ -116,7 +118,7 @@ mod tests {
         let text = "mode track\nfolder /a b\nmodel page\ncache 4096\nways 2\nreplace random\nseed 9\ncoin 0.5\n\
             coin cache\ntokens /t\ntool /veloc\nleft-out flush 77 /a solver\ncrash 5\ncrash 8\n";
         let plan = Plan::read(text.as_bytes()).unwrap();
-        assert!(plan.track && plan.folder.as_bytes() == b"/a b" && plan.model == Model::Page);
+        assert!(plan.track && plan.folder.as_bytes() == b"/a b" && plan.model == Some(Model::Page));
         assert_eq!((plan.cache, plan.ways, plan.replace), (4096, 2, Replace::Random));
         assert_eq!((plan.seed, &plan.crashes[..]), (9, &[5, 8][..]));
         assert_eq!(plan.coins, [Coin::Chance(0.5), Coin::Cache]);

@@ -2,13 +2,14 @@
 
 use std::ffi::{c_char, c_int, CStr};
 
+use crate::image::Model;
 use os::crash::{Simulation, INTERFACE};
 
 use crate::state::{tracked, turn, TRACKING};
 use crate::text::{fail, Text};
 use std::sync::atomic::Ordering;
 
-static TABLE: Simulation = Simulation { model, place, mapped, unmapped, store, flush, drain };
+static TABLE: Simulation = Simulation { place, mapped, unmapped, store, flush, drain };
 
 /// The table; null in a process that `veloc crash` has not started.
 #[no_mangle]
@@ -20,10 +21,6 @@ extern "C" fn veloc_crash_simulation(version: c_int) -> *const Simulation {
         fail("libveloc-crash.so is of another version than libveloc-client.so", b"");
     }
     &raw const TABLE
-}
-
-extern "C" fn model() -> c_int {
-    turn().and_then(|state| state.plan.as_ref().map(|plan| plan.model as c_int)).unwrap_or(0)
 }
 
 /// The name of a file in the run's folder: two of the same name in two folders are two.
@@ -56,11 +53,16 @@ extern "C" fn place(path: *const c_char, place: *mut c_char) {
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.cast(), bytes.len()) };
 }
 
-extern "C" fn mapped(path: *const c_char, at: u64, bytes: u64) {
-    let Some(mut state) = tracked() else { return };
-    // SAFETY: a string with NUL, as the library promises.
-    let path = unsafe { CStr::from_ptr(path) };
-    state.mapped(path, at as usize, bytes as usize);
+extern "C" fn mapped(path: *const c_char, at: u64, bytes: u64, asked: c_int) -> c_int {
+    let asked = if asked == Model::Process as c_int { Model::Process } else { Model::Power };
+    let told = turn().and_then(|state| state.plan.as_ref().and_then(|plan| plan.model));
+    let model = told.unwrap_or(asked);
+    if let Some(mut state) = tracked() {
+        // SAFETY: a string with NUL, as the library promises.
+        let path = unsafe { CStr::from_ptr(path) };
+        state.mapped(path, at as usize, bytes as usize, model);
+    }
+    model as c_int
 }
 
 extern "C" fn unmapped(at: u64, _bytes: u64) {

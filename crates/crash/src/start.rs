@@ -7,6 +7,7 @@ use os::environment;
 
 use crate::copies::plain;
 use crate::crash::prepare;
+use crate::image::Model;
 use crate::plan::{Plan, VARIABLE};
 use crate::state::{turn, State, SINGLE, TRACKING};
 use crate::text::{create, fail, write_all, Text};
@@ -111,8 +112,16 @@ fn write(state: &State) -> bool {
     add(Text::new()
         .line("accesses", state.now as i64)
         .line("compiled", (state.now - state.own) as i64)
-        .line("files", state.files.len() as i64)
         .line("foreign", state.foreign_bytes as i64));
+    for file in &state.files {
+        let model = match file.model {
+            Model::Process => "process",
+            Model::Power => "power",
+            Model::Page => "page",
+        };
+        let text = Text::new().push(b"file ").push(model.as_bytes()).push(b" ");
+        add(text.push(file.name.as_bytes()).push(b"\n"));
+    }
     for function in OURS {
         // SAFETY: a name with NUL.
         let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, function.as_ptr()) };

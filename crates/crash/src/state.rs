@@ -32,6 +32,8 @@ pub(crate) struct File {
     /// Where its bytes are: the program's mapping, or what is kept of it while it is not open.
     pub(crate) at: usize,
     pub(crate) bytes: usize,
+    /// The crash that it is to survive.
+    pub(crate) model: Model,
     /// What was flushed and drained.
     pub(crate) drained: *mut Line,
     /// What memory has, with what the cache has written back.
@@ -69,7 +71,8 @@ pub(crate) struct Site {
 
 pub(crate) struct State {
     pub(crate) plan: Option<Plan>,
-    model: Model,
+    /// Whether some file may be one of [`Model::Power`].
+    has_cache: bool,
     cache: Cache,
     pub(crate) files: Vec<File>,
     /// The addresses of all files lie in here.
@@ -280,7 +283,7 @@ impl State {
     const fn new() -> State {
         State {
             plan: None,
-            model: Model::Power,
+            has_cache: false,
             cache: Cache::none(),
             files: Vec::new(),
             hull: (usize::MAX, 0),
@@ -301,7 +304,7 @@ impl State {
     /// Takes a plan; `None` if its cache is none.
     pub(crate) fn begin(&mut self, plan: Plan) -> Option<()> {
         self.cache = Cache::new(plan.cache, plan.ways, plan.replace, plan.seed)?;
-        self.model = plan.model;
+        self.has_cache = plan.model.is_none_or(|model| model == Model::Power);
         self.next = plan.crashes.first().copied().unwrap_or(0);
         self.plan = Some(plan);
         Some(())
@@ -333,7 +336,7 @@ impl State {
     /// Takes a line through the cache.
     #[inline(always)]
     pub(crate) fn touch(&mut self, address: usize, write: bool) {
-        if self.model != Model::Power {
+        if !self.has_cache {
             return;
         }
         let touched = self.cache.touch(address as u64 / 64, write);
@@ -411,7 +414,10 @@ impl State {
         let file = &self.files[nth];
         let (stored, evicted) = (file.stored(line), file.evicted(line));
         let tag = ((file.at + line * 64) / 64) as u64;
-        if stored == evicted || self.recent.iter().any(|(_, recent)| *recent == tag) {
+        if file.model != Model::Power || stored == evicted {
+            return false;
+        }
+        if self.recent.iter().any(|(_, recent)| *recent == tag) {
             return false;
         }
         let bytes = bytes_that_differ(&stored, &evicted);
@@ -428,7 +434,7 @@ impl State {
 
     /// Looks at every line of every open file for stores that were not seen.
     pub(crate) fn look_for_foreign(&mut self) {
-        if self.model != Model::Power {
+        if !self.has_cache {
             return;
         }
         for nth in (0..self.files.len()).filter(|nth| self.files[*nth].open).collect::<Vec<_>>() {
@@ -448,7 +454,10 @@ impl State {
     /// Bytes are being written back.
     pub(crate) fn flush(&mut self, address: usize, bytes: usize) {
         self.own_step();
-        let (address, bytes) = match self.model {
+        let Some(model) = self.find(address).map(|(file, _)| self.files[file].model) else {
+            return;
+        };
+        let (address, bytes) = match model {
             Model::Process => return,
             Model::Power => (address, bytes),
             Model::Page => (address / 4096 * 4096, (address % 4096 + bytes).next_multiple_of(4096)),
@@ -456,13 +465,13 @@ impl State {
         let thread = thread();
         for at in lines(address, bytes) {
             let Some((file, line)) = self.find(at) else { continue };
-            if self.model == Model::Power && !self.cache.clean(at as u64 / 64) {
+            if model == Model::Power && !self.cache.clean(at as u64 / 64) {
                 self.is_foreign(file, line);
             }
             let of = &self.files[file];
             let content = of.stored(line);
             of.set_evicted(line, content);
-            if self.model == Model::Page {
+            if model == Model::Page {
                 of.set_drained(line, content);
             } else if content != of.drained(line) || !self.flushed.is_empty() {
                 self.flushed.push(Flushed { thread, file, line, content });
@@ -486,11 +495,12 @@ impl State {
 
     /// A file was mapped for the program. The mapping becomes the process's own: a fork keeps what it has at a crash, and
     /// the file is left as it was.
-    pub(crate) fn mapped(&mut self, path: &CStr, at: usize, bytes: usize) {
+    pub(crate) fn mapped(&mut self, path: &CStr, at: usize, bytes: usize, model: Model) {
         let base = path.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let known = self.files.iter().position(|file| file.name.as_bytes() == base);
         if let Some(nth) = known {
             self.opened_again(nth, path, at, bytes);
+            self.files[nth].model = model;
         } else {
             let access = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
@@ -506,7 +516,7 @@ impl State {
             }
             let (drained, evicted) = (reserve(bytes), reserve(bytes));
             let name = CString::new(base).unwrap_or_default();
-            let file = File { name, at, bytes, drained, evicted, open: true };
+            let file = File { name, at, bytes, model, drained, evicted, open: true };
             for line in 0..file.len_in_lines() {
                 let stored = file.stored(line);
                 // Nor is memory taken for what is 0.

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, CStr};
 use std::sync::OnceLock;
 
 /// The version of [`Simulation`].
-pub const INTERFACE: c_int = 1;
+pub const INTERFACE: c_int = 2;
 
 /// The function that gives the table: it takes [`INTERFACE`], and returns a [`Simulation`], or null where no crash is
 /// simulated. It ends the process if it knows another version.
@@ -16,12 +16,11 @@ pub const FUNCTION: &CStr = c"veloc_crash_simulation";
 #[repr(C)]
 #[derive(Debug)]
 pub struct Simulation {
-    /// The crash that is simulated: 0 process, 1 power, 2 page ([`crate::persistent::Model`]).
-    pub model: extern "C" fn() -> c_int,
     /// The file to open in place of `path`: its path, with NUL, goes to `place`, which has `PATH_MAX` bytes.
     pub place: extern "C" fn(path: *const c_char, place: *mut c_char),
-    /// A file was mapped.
-    pub mapped: extern "C" fn(path: *const c_char, at: u64, bytes: u64),
+    /// A file was mapped, to survive this crash: 0 process, 1 power ([`crate::persistent::Model`]). Returns the one that is
+    /// simulated for it: these, or 2 page.
+    pub mapped: extern "C" fn(path: *const c_char, at: u64, bytes: u64, asked: c_int) -> c_int,
     /// It is unmapped next.
     pub unmapped: extern "C" fn(at: u64, bytes: u64),
     /// Stores a word of the library's own: the compiler has not made its stores known, as it has those of the program.

@@ -1,6 +1,6 @@
 //! Files that programs compute in: mapped memory, and what a crash leaves of it.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{c_int, CString, OsStr};
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd as _;
@@ -76,7 +76,7 @@ impl Mapped {
     /// # Errors
     /// The file cannot be mapped; or lies where nothing survives that crash.
     pub fn new(file: &File, path: &Path, len: u64, survives: Survives) -> Result<Mapped> {
-        let mapped = Mapped::as_simulated(file, path, len)
+        let mapped = Mapped::as_simulated(file, path, len, survives)
             .unwrap_or_else(|| Mapped::as_found(file, path, len, survives));
         mapped.map_err(|error| error.within(path.display()))
     }
@@ -102,16 +102,26 @@ impl Mapped {
     }
 
     /// The file, if crashes are simulated in this process.
-    fn as_simulated(file: &File, path: &Path, len: u64) -> Option<Result<Mapped>> {
+    fn as_simulated(
+        file: &File,
+        path: &Path,
+        len: u64,
+        survives: Survives,
+    ) -> Option<Result<Mapped>> {
         let simulation = simulation()?;
-        let (model, granularity) = match (simulation.model)() {
-            1 => (Model::Power, LINE),
-            2 => (Model::Page, page_size() as u64),
-            _ => (Model::Process, 1),
+        let asked = match survives {
+            Survives::Process => Model::Process,
+            Survives::Machine | Survives::Power => Model::Power,
         };
         Some(map(file, len, libc::MAP_SHARED).map(|base| {
             let name = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
-            (simulation.mapped)(name.as_ptr(), base.as_ptr() as u64, len);
+            let base_at = base.as_ptr() as u64;
+            let (model, granularity) =
+                match (simulation.mapped)(name.as_ptr(), base_at, len, asked as c_int) {
+                    1 => (Model::Power, LINE),
+                    2 => (Model::Page, page_size() as u64),
+                    _ => (Model::Process, 1),
+                };
             let why = "as veloc crash simulates it".to_owned();
             let domain = Domain { model, granularity, why };
             Mapped { base, len, domain, simulation: Some(simulation) }

@@ -39,17 +39,14 @@ fn tell(event: impl FnOnce(u64) -> Event) {
     told.events.push(event);
 }
 
-extern "C" fn model() -> c_int {
-    1
-}
-
 extern "C" fn place(path: *const c_char, place: *mut c_char) {
     // SAFETY: strings with NUL, and room for each path.
     unsafe { libc::strcpy(place, path) };
 }
 
-extern "C" fn mapped(_: *const c_char, at: u64, _: u64) {
+extern "C" fn mapped(_: *const c_char, at: u64, _: u64, asked: c_int) -> c_int {
     TOLD.lock().unwrap().base = at;
+    asked
 }
 
 extern "C" fn unmapped(_: u64, _: u64) {}
@@ -68,7 +65,7 @@ extern "C" fn drain() {
     tell(|_| Event::Drain);
 }
 
-static SIMULATION: Simulation = Simulation { model, place, mapped, unmapped, store, flush, drain };
+static SIMULATION: Simulation = Simulation { place, mapped, unmapped, store, flush, drain };
 
 /// What a program finds in a file.
 #[derive(Clone, Debug, PartialEq)]

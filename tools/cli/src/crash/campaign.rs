@@ -78,7 +78,7 @@ impl<'a> Campaign<'a> {
         let own = std::env::current_exe().context("the program veloc")?;
         let processors = std::thread::available_parallelism().map_or(1, |all| all.get() as u64);
         let mut coins = crash.coin.0.clone();
-        if crash.model != Model::Power && coins.len() > 1 {
+        if crash.model.is_some_and(|model| model != Model::Power) && coins.len() > 1 {
             coins.retain(|coin| coin != "cache");
         }
         let mut campaign = Campaign {
@@ -153,9 +153,10 @@ impl<'a> Campaign<'a> {
 
     fn model(&self) -> &'static str {
         match self.crash.model {
-            Model::Process => "process",
-            Model::Power => "power",
-            Model::Page => "page",
+            None => "asked",
+            Some(Model::Process) => "process",
+            Some(Model::Power) => "power",
+            Some(Model::Page) => "page",
         }
     }
 
@@ -238,12 +239,12 @@ impl<'a> Campaign<'a> {
         if let Some((function, object)) = seen.shadowed.first() {
             bail!("{program} has {function} of {object}, not of libveloc-crash: {HOW}");
         }
-        if seen.files == 0 && !status.success() {
+        if seen.files.is_empty() && !status.success() {
             bail!("{program} has ended with {status}{}", said(run));
         }
         ensure!(seen.compiled > 0, "{program} has no code that was compiled for this: {HOW}");
         ensure!(
-            seen.files > 0,
+            !seen.files.is_empty(),
             "{program} has opened no file of arrays (VELOC_Pmem_open), or not by libveloc-client: {HOW}"
         );
         Ok(seen)

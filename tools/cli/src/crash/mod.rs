@@ -38,9 +38,10 @@ pub(crate) struct Crash {
     /// Which line leaves the cache: of its set the one that was used the longest ago, or any
     #[arg(long, value_name = "HOW", default_value = "lru")]
     replace: Replace,
-    /// What a crash leaves: all that was stored; what was flushed and drained; what msync reached
-    #[arg(long, default_value = "power")]
-    model: Model,
+    /// What a crash leaves: all that was stored; what was flushed and drained; what msync reached [default: process for
+    /// files opened with VELOC_CRASH_PROCESS, power for others]
+    #[arg(long)]
+    model: Option<Model>,
     /// The chance that what was not flushed is there; "cache": what the cache wrote back is; "all": these in turn
     #[arg(long, value_name = "CHANCE", default_value = "all", value_parser = coin)]
     coin: Coin,
@@ -96,12 +97,12 @@ impl Crash {
     /// The options that choose what is simulated, as far as they are not the defaults, each with a space behind it.
     fn repeated(&self) -> String {
         let Shape { bytes, ways } = self.cache;
-        let model = name_of(&self.model);
+        let model = self.model.map_or_else(String::new, |model| name_of(&model));
         let coin = if self.coin.0.len() > 1 { "all" } else { &self.coin.0[0] };
         let all = [
             (format!("--cache {bytes}B,{ways} "), (bytes, ways) != (8 << 20, 16)),
             ("--replace random ".to_owned(), self.replace == Replace::Random),
-            (format!("--model {model} "), self.model != Model::Power),
+            (format!("--model {model} "), self.model.is_some()),
             (format!("--coin {coin} "), coin != "all"),
         ];
         all.into_iter().filter(|(_, is_set)| *is_set).map(|(text, _)| text).collect()

@@ -9,14 +9,14 @@ use serde::Serialize;
 use super::campaign::{Found, Kept, UNSEEN};
 use super::judge::{Judged, Verdict};
 use super::mutate::Mutation;
-use super::seen::Stored;
-use super::{Crash, Model};
+use super::seen::{Simulated, Stored};
+use super::Crash;
 use crate::output;
 
 /// The results.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    model: Model,
+    files: Vec<Simulated>,
     seed: u64,
     accesses: u64,
     /// Seconds without and with the simulation.
@@ -68,7 +68,7 @@ impl Report {
             *lost.entry(iterations).or_default() += 1;
         }
         Report {
-            model: crash.model,
+            files: kept.counted.files,
             seed: kept.seed,
             accesses: kept.counted.accesses,
             seconds: kept.seconds,
@@ -141,6 +141,9 @@ impl Report {
             "{} accesses; {simulated:.2} s with the simulation, {plain:.2} s without",
             self.accesses
         );
+        for Simulated { file, model } in &self.files {
+            let _ = writeln!(text, "{file}: as a crash of model {model} leaves it");
+        }
         for judged in self.not_right.iter().take(SHOWN) {
             let _ = writeln!(text, "{}", self.line(judged));
         }

@@ -12,8 +12,8 @@ pub(super) struct Seen {
     pub accesses: u64,
     /// Those that the compiler has made known.
     pub compiled: u64,
-    /// Mapped files.
-    pub files: u64,
+    /// Mapped files, by what is simulated for each.
+    pub files: Vec<Simulated>,
     /// Bytes that were stored by code that was not compiled so.
     pub foreign: u64,
     pub stored: Vec<Stored>,
@@ -31,6 +31,13 @@ pub(super) struct Stored {
     pub offset: u64,
     /// In the function that was entered last before they were found.
     pub after: Place,
+}
+
+/// A file of arrays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Simulated {
+    pub file: String,
+    pub model: String,
 }
 
 /// A place in a program or library.
@@ -74,7 +81,10 @@ impl Seen {
         match key {
             "accesses" => self.accesses = value.parse()?,
             "compiled" => self.compiled = value.parse()?,
-            "files" => self.files = value.parse()?,
+            "file" => {
+                let (model, file) = value.split_once(' ').context("no file")?;
+                self.files.push(Simulated { file: own_name(file), model: model.to_owned() });
+            }
             "foreign" => self.foreign = value.parse()?,
             "end" => *ended = true,
             "shadowed" => {
@@ -86,10 +96,8 @@ impl Seen {
                 let [bytes, at, offset, file] = words.splitn(4, ' ').collect::<Vec<_>>()[..] else {
                     bail!("no file");
                 };
-                // Its name without what keeps two apart.
-                let file = file.split_once('-').map_or(file, |(_, name)| name).to_owned();
+                let (file, bytes) = (own_name(file), bytes.parse()?);
                 let after = place(offset, object)?;
-                let bytes = bytes.parse()?;
                 self.stored.push(Stored { file, bytes, offset: at.parse()?, after });
             }
             "site" => {
@@ -104,6 +112,11 @@ impl Seen {
         }
         Ok(())
     }
+}
+
+/// The name of a file without what keeps two of the same name apart.
+fn own_name(file: &str) -> String {
+    file.split_once('-').map_or(file, |(_, name)| name).to_owned()
 }
 
 impl Place {
@@ -135,13 +148,15 @@ mod tests {
     fn a_summary_is_read_whole_or_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("summary");
-        let text = "accesses 12\ncompiled 10\nfiles 1\nforeign 3\nstored 3 64 32 123-my array\t/a solver\n\
+        let text = "accesses 12\ncompiled 10\nfile power 123-my array\nforeign 3\nstored 3 64 32 123-my array\t/a solver\n\
             shadowed __tsan_read8 /lib/x.so\nsite flush 4 4660 /a solver\n";
         std::fs::write(&path, text).unwrap();
         assert!(Seen::read(&path).unwrap().is_none());
         std::fs::write(&path, format!("{text}end .\n")).unwrap();
         let seen = Seen::read(&path).unwrap().unwrap();
-        assert_eq!((seen.accesses, seen.compiled, seen.files, seen.foreign), (12, 10, 1, 3));
+        assert_eq!((seen.accesses, seen.compiled, seen.foreign), (12, 10, 3));
+        let file = Simulated { file: "my array".to_owned(), model: "power".to_owned() };
+        assert_eq!(seen.files, [file]);
         assert_eq!((&*seen.stored[0].file, seen.stored[0].offset), ("my array", 64));
         assert_eq!(seen.sites[0].place, Place { object: "/a solver".to_owned(), offset: 0x1234 });
         assert_eq!(seen.sites[0].place.shown(), "/a solver+0x1234");

@@ -29,7 +29,7 @@ program arrays
   type(c_ptr) :: pm, array, at
   real(c_double), pointer :: old(:), new(:)
   real(c_double) :: work(words)
-  if (pm_open('arrays' // c_null_char, 65536_c_size_t, 0, pm) /= 0) stop 3
+  if (pm_open('arrays' // c_null_char, 65536_c_size_t, 1, pm) /= 0) stop 3
   if (pm_array(pm, 'u' // c_null_char, 8_c_size_t, int(words, c_size_t), 2, array) /= 0) stop 3
   if (pm_recover(pm, iteration) /= 0) stop 4
   if (iteration < 0) then

@@ -16,7 +16,7 @@ int main()
     VELOC_Pmem *pmem;
     VELOC_Array *array;
     std::int64_t iteration;
-    if (VELOC_Pmem_open("arrays", 1 << 16, VELOC_CRASH_PROCESS, &pmem)
+    if (VELOC_Pmem_open("arrays", 1 << 16, VELOC_CRASH_POWER, &pmem)
         || VELOC_Pmem_array(pmem, "cells", sizeof(Cell), count, 2, &array) || VELOC_Pmem_recover(pmem, &iteration))
         return 3;
     for (std::int64_t i = std::max<std::int64_t>(iteration, 0) + 1; i <= iterations; i++) {

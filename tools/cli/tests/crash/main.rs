@@ -142,6 +142,29 @@ fn a_flush_that_is_left_out_gives_wrong_results() {
     program.is_right("--runs 60 --model process");
 }
 
+/// Catches a program that asks for no more than a crash of the process, and is judged by one of the machine; one that is asked
+/// for all the same and is not simulated; and a report that does not say which it was.
+#[test]
+fn a_program_is_judged_by_the_crash_that_it_names() {
+    let named = |crash: &str| Program::new("gcc", "pair.c", &format!("-DNO_FLUSH -DCRASH={crash}"));
+    let Some(program) = named("VELOC_CRASH_PROCESS") else { return };
+    program.is_right("--runs 100");
+    let (_, results, printed) = program.results("--runs 4");
+    assert_eq!(results["files"], serde_json::json!([{ "file": "arrays", "model": "process" }]));
+    assert!(printed.contains("arrays: as a crash of model process leaves it"), "{printed}");
+    let results = program.is_wrong("--runs 60 --model power");
+    assert_eq!(results["files"][0]["model"], "power");
+    let Some(program) = named("VELOC_CRASH_PAGE") else { return };
+    let results = program.is_wrong("--runs 60");
+    assert_eq!(results["files"][0]["model"], "power");
+    // Each file by its own.
+    let Some(program) = Program::new("gcc", "pair.c", "-DTWO") else { return };
+    program.is_right("--runs 200");
+    program.is_wrong("--runs 60 --model power");
+    let Some(program) = Program::new("gcc", "pair.c", "-DTWO -DNO_FLUSH") else { return };
+    program.is_wrong("--runs 60");
+}
+
 /// Catches a program that ends and says why, of which the status alone is shown: after a crash, and before any.
 #[test]
 fn a_program_that_gives_up_is_asked_why() {
@@ -280,7 +303,8 @@ fn a_crash_is_repeated_by_its_seed() {
 /// Catches programs that cannot be looked at, and are said to be right; and what is said of them in place of the cause.
 #[test]
 fn programs_that_were_not_compiled_so_are_refused() {
-    let Some(program) = Program::new("gcc", "pair.c", "") else { return };
+    let process = "-DCRASH=VELOC_CRASH_PROCESS";
+    let Some(program) = Program::new("gcc", "pair.c", process) else { return };
     let refused = |options: &str, words: &[&str]| {
         let ended = program.crash(options);
         let error = String::from_utf8(ended.stderr).unwrap();
@@ -292,7 +316,7 @@ fn programs_that_were_not_compiled_so_are_refused() {
     refused("", &["VELOC_Pmem_flush", "libveloc-client", how]);
     program.link("gcc", "-fsanitize=thread -Wl,--no-as-needed -lveloc-crash -lveloc-client");
     refused("", &["__tsan_read8", "libtsan", how]);
-    program.compile("gcc", "pair.c", "");
+    program.compile("gcc", "pair.c", process);
     program.link("gcc", "-lveloc-client");
     refused("", &["not linked with libveloc-crash", how]);
     program.link("gcc", "-Wl,--no-as-needed -lveloc-crash -lveloc-client");

@@ -50,7 +50,7 @@ static void *work(void *which)
 
 int main(void)
 {
-    if (VELOC_Pmem_open("arrays", 1 << 16, VELOC_CRASH_PROCESS, &pmem)
+    if (VELOC_Pmem_open("arrays", 1 << 16, VELOC_CRASH_POWER, &pmem)
         || VELOC_Pmem_array(pmem, "data", 8, WORDS, 2, &data) || VELOC_Pmem_recover(pmem, &iteration))
         return 3;
     if (iteration < 0) {

@@ -24,7 +24,7 @@ int main(void)
 {
     VELOC_Pmem *pmem;
     int64_t iteration;
-    if (VELOC_Pmem_open("arrays", 1 << 16, VELOC_CRASH_PROCESS, &pmem)
+    if (VELOC_Pmem_open("arrays", 1 << 16, VELOC_CRASH_POWER, &pmem)
         || VELOC_Pmem_array(pmem, "data", 8, WORDS, 3, &data) || VELOC_Pmem_array(pmem, "sums", 8, WORDS / BLOCK, 3, &sums)
         || VELOC_Pmem_invariant(pmem, "sums", holds, NULL))
         return 3;
