@@ -6,8 +6,8 @@ use std::ffi::{c_char, c_int, CString};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
-use crate::image::{mixed, Coin, Crash, Known, Line};
-use crate::state::State;
+use crate::image::{mixed, Coin, Crash, Few, Known, Line, Model};
+use crate::state::{File, State};
 use crate::text::{create, fail, interrupted, write_all, write_file, Text};
 
 /// What is needed to start the tool, found while memory may be allocated.
@@ -94,6 +94,9 @@ fn leave(state: &State, start: &Start) -> ! {
     let nth = mixed(&[plan.seed, state.now]) as usize % plan.coins.len().max(1);
     let coin = plan.coins.get(nth).copied().unwrap_or(Coin::Cache);
     let of = |model| Crash { model, coin, seed: plan.seed, number: state.now };
+    let is_few = matches!(coin, Coin::FewLost | Coin::FewKept);
+    let open = if is_few { state.files.iter().map(open).sum() } else { 0 };
+    let mut few = (of(Model::Power).few(open), 0);
     let folder =
         || Text::new().push(plan.folder.as_bytes()).push(b"/crash-").number(state.now as i64);
     // SAFETY: a string with NUL.
@@ -107,7 +110,7 @@ fn leave(state: &State, start: &Start) -> ! {
         && (0..state.files.len()).all(|nth| {
             let name = state.files[nth].name.as_bytes();
             let crash = of(state.files[nth].model);
-            write_image(state, nth, &crash, &folder().push(b"/").push(name))
+            write_image(state, nth, &crash, &mut few, &folder().push(b"/").push(name))
         });
     if !written {
         fail("cannot write what a crash leaves to ", folder().bytes());
@@ -132,9 +135,39 @@ fn leave(state: &State, start: &Start) -> ! {
     fail("cannot start ", plan.tool.as_bytes())
 }
 
-/// Writes what is left of a file. Pages of zeros are left to the file system.
-fn write_image(state: &State, nth: usize, crash: &Crash, path: &Text) -> bool {
-    const LINES: usize = 64;
+/// Lines of a page.
+const LINES: usize = 64;
+
+/// How many lines of a file a crash leaves together: those of a page, or each by itself.
+fn together(of: &File) -> usize {
+    if of.model == Model::Page {
+        LINES
+    } else {
+        1
+    }
+}
+
+/// Whether a crash may leave the lines that begin here as they are stored, or not.
+fn is_open(of: &File, first: usize) -> bool {
+    let last = of.len_in_lines().min(first + together(of));
+    of.model != Model::Process && (first..last).any(|line| of.stored(line) != of.drained(line))
+}
+
+/// How many lines, or pages, of a file a crash may leave or not.
+fn open(of: &File) -> u64 {
+    let all = (0..of.len_in_lines()).step_by(together(of));
+    all.filter(|first| is_open(of, *first)).count() as u64
+}
+
+/// Writes what is left of a file. Pages of zeros are left to the file system. `few`: those, and how many lines or pages
+/// came before.
+fn write_image(
+    state: &State,
+    nth: usize,
+    crash: &Crash,
+    few: &mut (Few, u64),
+    path: &Text,
+) -> bool {
     let of = &state.files[nth];
     for (number, flushed) in state.flushed.iter().enumerate() {
         let (line, content) = (flushed.line, flushed.content);
@@ -148,6 +181,7 @@ fn write_image(state: &State, nth: usize, crash: &Crash, path: &Text) -> bool {
         return false;
     }
     let lines = of.len_in_lines();
+    let mut is_few = false;
     for first in (0..lines).step_by(LINES) {
         let mut page: [Line; LINES] = [[0; 8]; LINES];
         let count = LINES.min(lines - first);
@@ -159,7 +193,12 @@ fn write_image(state: &State, nth: usize, crash: &Crash, path: &Text) -> bool {
                 drained: of.drained(line),
                 evicted: of.evicted(line),
             };
-            *left = crash.leaves(nth as u64, line as u64, &known);
+            if line.is_multiple_of(together(of)) {
+                let open = is_open(of, line);
+                is_few = few.0.has(few.1);
+                few.1 += u64::from(open);
+            }
+            *left = crash.leaves(nth as u64, line as u64, &known, is_few);
             zero &= *left == [0; 8];
         }
         if zero {

@@ -12,7 +12,15 @@ pub(crate) enum Coin {
     Chance(f64),
     /// What the cache had to write back is there, and nothing else.
     Cache,
+    /// All is there but one to three lines, or pages: an invariant that does not ask for them accepts it.
+    FewLost,
+    /// One to three are there alone.
+    FewKept,
 }
+
+/// The few of [`Coin::FewLost`] and [`Coin::FewKept`], by their numbers among those that may be there or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Few([u64; 3]);
 
 /// One crash: the same one leaves the same bytes.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +61,14 @@ const WHOLE: u64 = 0;
 const PARTLY: u64 = 1;
 const PART: u64 = 2;
 const FLUSHED: u64 = 3;
+const FEW: u64 = 4;
+
+impl Few {
+    /// Whether the one of this number is one of them.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.0.contains(&number)
+    }
+}
 
 impl Crash {
     fn draw(&self, what: u64, file: u64, at: u64) -> u64 {
@@ -68,18 +84,32 @@ impl Crash {
     pub(crate) fn leaves_flushed(&self, file: u64, line: u64, nth: u64) -> bool {
         match self.coin {
             Coin::Chance(chance) => self.comes(chance, FLUSHED, file, mixed(&[line, nth])),
-            Coin::Cache => false,
+            Coin::Cache | Coin::FewLost | Coin::FewKept => false,
         }
     }
 
-    /// What is left of a line of a file, by its number.
-    pub(crate) fn leaves(&self, file: u64, line: u64, known: &Known) -> Line {
+    /// One to three of so many lines or pages.
+    pub(crate) fn few(&self, of: u64) -> Few {
+        let count = 1 + self.draw(FEW, 0, 0) % 3;
+        let one =
+            |nth: u64| if nth < count { self.draw(FEW, 1, nth) % of.max(1) } else { u64::MAX };
+        Few([one(0), one(1), one(2)])
+    }
+
+    /// What is left of a line of a file, by its number. `few`: it is one of the few, or in such a page.
+    pub(crate) fn leaves(&self, file: u64, line: u64, known: &Known, few: bool) -> Line {
         let Known { stored, drained, evicted } = *known;
-        match (self.model, self.coin) {
+        let chance = match self.coin {
+            Coin::Cache => None,
+            Coin::Chance(chance) => Some(chance),
+            Coin::FewLost => Some(f64::from(!few)),
+            Coin::FewKept => Some(f64::from(few)),
+        };
+        match (self.model, chance) {
             (Model::Process, _) => stored,
-            (Model::Power, Coin::Cache) => evicted,
-            (Model::Page, Coin::Cache) => drained,
-            (Model::Power, Coin::Chance(chance)) => {
+            (Model::Power, None) => evicted,
+            (Model::Page, None) => drained,
+            (Model::Power, Some(chance)) => {
                 if !self.draw(PARTLY, file, line).is_multiple_of(TORN) {
                     return if self.comes(chance, WHOLE, file, line) { stored } else { drained };
                 }
@@ -93,7 +123,7 @@ impl Crash {
                 };
                 std::array::from_fn(word)
             }
-            (Model::Page, Coin::Chance(chance)) => {
+            (Model::Page, Some(chance)) => {
                 let (page, sector) = (line / 64, line / 8);
                 let comes = match !self.draw(PARTLY, file, page).is_multiple_of(TORN) {
                     true => self.comes(chance, WHOLE, file, page),
@@ -123,7 +153,7 @@ mod tests {
     }
 
     fn lines(crash: &Crash) -> Vec<Line> {
-        (0..6400).map(|line| crash.leaves(0, line, &KNOWN)).collect()
+        (0..6400).map(|line| crash.leaves(0, line, &KNOWN, false)).collect()
     }
 
     /// Catches a model that keeps what its crash loses, or loses what it keeps.
@@ -143,7 +173,7 @@ mod tests {
         // What was flushed and drained is the same whatever the coin says.
         let same = Known { stored: OLD, drained: OLD, evicted: OLD };
         for line in 0..1000 {
-            let left = crash(Model::Power, Coin::Chance(0.5), 1).leaves(0, line, &same);
+            let left = crash(Model::Power, Coin::Chance(0.5), 1).leaves(0, line, &same, false);
             assert_eq!(left, OLD);
         }
     }
@@ -165,6 +195,34 @@ mod tests {
         let whole = |page: &&[Line]| page.iter().all(|line| *line == page[0]);
         let whole = page.chunks(64).filter(whole).count();
         assert!((60..95).contains(&whole), "{whole}");
+    }
+
+    /// Catches a few that are none, more than three, always the same, or not as many by turns; and lines that are left though
+    /// they are to be lost, or the other way round.
+    #[test]
+    fn all_but_one_to_three_are_lost_or_kept() {
+        let mut counts = [0; 4];
+        let mut places = std::collections::BTreeSet::new();
+        for number in 0..300 {
+            for (coin, one, others) in [(Coin::FewLost, OLD, NEW), (Coin::FewKept, NEW, OLD)] {
+                for model in [Model::Power, Model::Page] {
+                    let crash = crash(model, coin, number);
+                    let few = crash.few(1000);
+                    assert_eq!(few, crash.few(1000));
+                    let there: Vec<u64> = (0..2000).filter(|at| few.has(*at)).collect();
+                    assert!(there.iter().all(|at| *at < 1000));
+                    counts[there.len()] += 1;
+                    places.extend(there);
+                    assert_eq!(crash.leaves(0, 5, &KNOWN, true), one);
+                    assert_eq!(crash.leaves(0, 5, &KNOWN, false), others);
+                    assert!(!crash.leaves_flushed(0, 5, 0));
+                }
+            }
+        }
+        assert!(counts[0] == 0 && counts[1..].iter().all(|count| *count > 300), "{counts:?}");
+        assert!(places.len() > 300, "{}", places.len());
+        // Nothing may be lost: there is no such line.
+        let _ = crash(Model::Power, Coin::FewLost, 1).few(0);
     }
 
     /// Catches crashes that cannot be repeated, and crashes that are all the same.

@@ -93,6 +93,8 @@ impl Plan {
             b"seed" => self.seed = text.parse().ok()?,
             b"coin" => self.coins.push(match text {
                 "cache" => Coin::Cache,
+                "few-lost" => Coin::FewLost,
+                "few-kept" => Coin::FewKept,
                 chance => Coin::Chance(chance.parse().ok()?),
             }),
             b"crash" => self.crashes.push(text.parse().ok()?),
@@ -116,12 +118,12 @@ mod tests {
     #[test]
     fn a_plan_is_read_whole_or_not() {
         let text = "mode track\nfolder /a b\nmodel page\ncache 4096\nways 2\nreplace random\nseed 9\ncoin 0.5\n\
-            coin cache\ntokens /t\ntool /veloc\nleft-out flush 77 /a solver\ncrash 5\ncrash 8\n";
+            coin cache\ncoin few-lost\ncoin few-kept\ntokens /t\ntool /veloc\nleft-out flush 77 /a solver\ncrash 5\ncrash 8\n";
         let plan = Plan::read(text.as_bytes()).unwrap();
         assert!(plan.track && plan.folder.as_bytes() == b"/a b" && plan.model == Some(Model::Page));
         assert_eq!((plan.cache, plan.ways, plan.replace), (4096, 2, Replace::Random));
         assert_eq!((plan.seed, &plan.crashes[..]), (9, &[5, 8][..]));
-        assert_eq!(plan.coins, [Coin::Chance(0.5), Coin::Cache]);
+        assert_eq!(plan.coins, [Coin::Chance(0.5), Coin::Cache, Coin::FewLost, Coin::FewKept]);
         let place = plan.left_out.unwrap();
         assert_eq!((&*place.kind, place.offset, &*place.object), ("flush", 77, "/a solver"));
         for wrong in ["what 1", "seed x", "model none", "mode", "left-out flush x /a"] {

@@ -42,7 +42,8 @@ pub(crate) struct Crash {
     /// files opened with VELOC_CRASH_PROCESS, power for others]
     #[arg(long)]
     model: Option<Model>,
-    /// The chance that what was not flushed is there; "cache": what the cache wrote back is; "all": these in turn
+    /// The chance that what was not flushed is there; "cache": what the cache wrote back is; "few-lost", "few-kept": all of
+    /// it but one to three lines is, or is not; "all": 0, 0.5, 0.99 and these in turn
     #[arg(long, value_name = "CHANCE", default_value = "all", value_parser = coin)]
     coin: Coin,
     /// Chooses the crashes, and what each leaves
@@ -126,8 +127,8 @@ fn shape(text: &str) -> Result<Shape> {
 
 fn coin(text: &str) -> Result<Coin> {
     let all = match text {
-        "all" => vec!["0", "0.5", "0.99", "cache"],
-        "cache" => vec![text],
+        "all" => vec!["0", "0.5", "0.99", "cache", "few-lost", "few-kept"],
+        "cache" | "few-lost" | "few-kept" => vec![text],
         chance => {
             let chance: f64 = chance.parse().context("no chance")?;
             ensure!((0.0..=1.0).contains(&chance), "a chance is from 0 to 1");

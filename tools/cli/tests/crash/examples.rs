@@ -39,15 +39,6 @@ fn example(name: &str, files: &[&str], arguments: &str) -> Option<Program> {
     Some(Program { folder, arguments: arguments.to_owned() })
 }
 
-/// No crash ends wrong or hangs, and all stores are seen. Returns how many went on behind a marked iteration.
-fn is_never_wrong(program: &Program, options: &str) -> u64 {
-    let (code, results, printed) = program.results(options);
-    println!("{options}\n{printed}");
-    assert_eq!(code, Some(0), "{options}: {printed}");
-    assert_eq!(results["unseen"], 0);
-    results["recovered"].as_u64().unwrap()
-}
-
 /// The equations of Laplace on a square, as a Matrix Market file.
 fn write_matrix(folder: &TempDir, side: usize) {
     let mut entries = String::new();
@@ -82,11 +73,11 @@ fn conjugate_gradients_never_go_on_from_a_wrong_iteration() {
     };
     write_matrix(&program.folder, 20);
     let runs = if std::env::var_os("VELOC_TEST_ALL").is_some() { 400 } else { 200 };
-    let recovered = is_never_wrong(&program, &format!("--runs {runs} --cache 4KiB,2"));
+    let recovered = program.is_never_wrong(&format!("--runs {runs} --cache 4KiB,2"));
     assert!(recovered > runs / 8, "{recovered}");
-    is_never_wrong(&program, "--runs 200 --cache 64KiB,8 --replace random --seed 2");
-    is_never_wrong(&program, "--runs 200 --model page --seed 3");
-    let recovered = is_never_wrong(&program, "--runs 200 --model process --seed 4");
+    program.is_never_wrong("--runs 200 --cache 64KiB,8 --replace random --seed 2");
+    program.is_never_wrong("--runs 200 --model page --seed 3");
+    let recovered = program.is_never_wrong("--runs 200 --model process --seed 4");
     assert!(recovered > 150, "{recovered}");
 }
 
@@ -96,9 +87,9 @@ fn products_of_matrices_are_right_bit_for_bit() {
     let Some(program) = example("abft", &["abft.c"], "--n 64 --block 16 --crash page") else {
         return;
     };
-    let recovered = is_never_wrong(&program, "--runs 200 --cache 4KiB,2");
+    let recovered = program.is_never_wrong("--runs 200 --cache 4KiB,2");
     assert!(recovered > 100, "{recovered}");
-    is_never_wrong(&program, "--runs 100 --model page --seed 2");
+    program.is_never_wrong("--runs 100 --model page --seed 2");
 }
 
 /// Catches counters that do not agree with the lookups behind which the program goes on; and, without the flushes that
@@ -107,9 +98,9 @@ fn products_of_matrices_are_right_bit_for_bit() {
 fn counters_agree_with_the_lookups() {
     let arguments = "--lookups 4000 --flush-every 40 --nuclides 4 --points 100 --crash page";
     let Some(program) = example("transport", &["transport.c"], arguments) else { return };
-    let recovered = is_never_wrong(&program, "--runs 200 --cache 4KiB,2");
+    let recovered = program.is_never_wrong("--runs 200 --cache 4KiB,2");
     assert!(recovered > 50, "{recovered}");
-    is_never_wrong(&program, "--runs 100 --model page --seed 2");
+    program.is_never_wrong("--runs 100 --model page --seed 2");
     let arguments = format!("{arguments} --no-flush");
     let Some(program) = example("transport", &["transport.c"], &arguments) else { return };
     program.is_wrong("--runs 100 --cache 4KiB,2");

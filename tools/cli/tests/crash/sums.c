@@ -1,6 +1,7 @@
 /*
- * Sums alone do not tell a slot that was never written: zeros have the sum of zeros. With MORE, the sum may not be 0. With
- * GIVE_UP it ends where no iteration is consistent, and says so.
+ * Sums alone do not tell a slot that was never written: zeros have the sum of zeros; nor one that has the data of another
+ * iteration. With MORE, the sum may not be 0, and is in the mark. With GIVE_UP it ends where no iteration is consistent, and
+ * says so.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ static int holds(int64_t i, const double *scalars, int n, void *context)
     const uint64_t *of = VELOC_Pmem_at(sums, i);
     (void)scalars, (void)n, (void)context;
 #ifdef MORE
-    if (of[0] == 0)
+    if (of[0] == 0 || n != 1 || (double)of[0] != scalars[0])
         return VELOC_INVARIANT_FAILS;
 #endif
     return VELOC_Pmem_blocks_hold(VELOC_Pmem_at(data, i), WORDS, BLOCK, of, NULL);
@@ -42,7 +43,12 @@ int main(void)
         for (int n = 0; n < WORDS; n++)
             new[n] = i == 0 ? (uint64_t)n : old[n] * 3 + old[(n + 7) % WORDS] + i;
         VELOC_Pmem_block_sums(new, WORDS, BLOCK, VELOC_Pmem_at(sums, i));
+#ifdef MORE
+        const double sum = (double)*(const uint64_t *)VELOC_Pmem_at(sums, i);
+        VELOC_Pmem_mark(pmem, i, &sum, 1);
+#else
         VELOC_Pmem_mark(pmem, i, NULL, 0);
+#endif
     }
     const uint64_t *last = VELOC_Pmem_at(data, ITERATIONS);
     uint64_t sum = 0;
