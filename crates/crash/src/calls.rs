@@ -16,9 +16,16 @@ fn next(name: &CStr) -> *mut c_void {
     found
 }
 
-/// Whether this call is left out.
-fn left_out(kind: &'static str, from: usize) -> bool {
-    tracked().is_some_and(|mut state| state.call(kind, from))
+/// Calls the library, unless this call is left out.
+fn around(kind: &'static str, from: usize, call: impl FnOnce() -> c_int) -> c_int {
+    if tracked().is_some_and(|mut state| state.call(kind, from)) {
+        return 0;
+    }
+    let ended = call();
+    if let Some(mut state) = tracked() {
+        state.called(kind, from);
+    }
+    ended
 }
 
 /// A symbol that goes on to `$to` with one argument more behind its own: where it was called from.
@@ -49,22 +56,16 @@ extern "C" fn entered(_from: usize, within: usize) {
 
 extern "C" fn flush(pmem: *mut c_void, at: *const c_void, bytes: usize, from: usize) -> c_int {
     type Flush = extern "C" fn(*mut c_void, *const c_void, usize) -> c_int;
-    if left_out("flush", from) {
-        return 0;
-    }
     // SAFETY: the library's function has this type.
     let flush = unsafe { std::mem::transmute::<*mut c_void, Flush>(next(c"VELOC_Pmem_flush")) };
-    flush(pmem, at, bytes)
+    around("flush", from, || flush(pmem, at, bytes))
 }
 
 extern "C" fn drain(pmem: *mut c_void, from: usize) -> c_int {
     type Drain = extern "C" fn(*mut c_void) -> c_int;
-    if left_out("drain", from) {
-        return 0;
-    }
     // SAFETY: the library's function has this type.
     let drain = unsafe { std::mem::transmute::<*mut c_void, Drain>(next(c"VELOC_Pmem_drain")) };
-    drain(pmem)
+    around("drain", from, || drain(pmem))
 }
 
 extern "C" fn mark(
@@ -75,13 +76,9 @@ extern "C" fn mark(
     from: usize,
 ) -> c_int {
     type Mark = extern "C" fn(*mut c_void, i64, *const f64, c_int) -> c_int;
-    let marked = if left_out("mark", from) {
-        0
-    } else {
-        // SAFETY: the library's function has this type.
-        let mark = unsafe { std::mem::transmute::<*mut c_void, Mark>(next(c"VELOC_Pmem_mark")) };
-        mark(pmem, iteration, scalars, count)
-    };
+    // SAFETY: the library's function has this type.
+    let mark = unsafe { std::mem::transmute::<*mut c_void, Mark>(next(c"VELOC_Pmem_mark")) };
+    let marked = around("mark", from, || mark(pmem, iteration, scalars, count));
     if let (0, Some(mut state)) = (marked, tracked()) {
         state.marked = iteration;
     }

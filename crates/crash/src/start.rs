@@ -148,6 +148,9 @@ fn write(state: &State) -> bool {
         let text = Text::new().push(b"site ").push(site.kind.as_bytes()).push(b" ");
         let text = text.number(site.count as i64).push(b" ").number(site.offset as i64).push(b" ");
         add(text.push(object.to_bytes()).push(b"\n"));
+        for moment in &site.moments {
+            add(Text::new().line("moment", *moment as i64));
+        }
     }
     add(Text::new().push(b"end .\n"));
     written

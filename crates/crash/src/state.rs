@@ -8,7 +8,7 @@ use std::sync::atomic::{compiler_fence, AtomicBool, AtomicPtr, AtomicUsize, Orde
 use crate::cache::{Cache, Touched};
 use crate::copies::plain;
 use crate::crash;
-use crate::image::{Line, Model};
+use crate::image::{mixed, Line, Model};
 use crate::plan::Plan;
 use crate::text::fail;
 
@@ -66,6 +66,9 @@ pub(crate) struct Site {
     pub(crate) object: *const c_char,
     pub(crate) offset: usize,
     pub(crate) count: u64,
+    /// Accesses before which a call of this place begins or has just ended: so many of them, at random.
+    pub(crate) moments: Vec<u64>,
+    seen: u64,
     left_out: bool,
 }
 
@@ -98,6 +101,8 @@ pub(crate) struct State {
 
 /// Only so many places of stores that were not seen are named.
 const NAMED: usize = 8;
+/// Of the moments around the calls of a place, so many are kept.
+const MOMENTS: usize = 512;
 
 /// A thread's turn.
 pub(crate) struct Turn(());
@@ -617,9 +622,40 @@ impl State {
 
     /// Counts a call, and says whether it is left out.
     pub(crate) fn call(&mut self, kind: &'static str, address: usize) -> bool {
-        if let Some(site) = self.sites.iter_mut().find(|site| site.address == address) {
-            site.count += 1;
-            return site.left_out;
+        let site = self.site(kind, address);
+        self.sites[site].count += 1;
+        self.note(site);
+        if self.sites[site].left_out {
+            // What comes later keeps its number.
+            self.own_step();
+        }
+        self.sites[site].left_out
+    }
+
+    /// A call has ended.
+    pub(crate) fn called(&mut self, kind: &'static str, address: usize) {
+        let site = self.site(kind, address);
+        self.note(site);
+    }
+
+    /// Keeps the present moment, or not: each of the place's has the same chance.
+    fn note(&mut self, site: usize) {
+        let moment = self.now + 1;
+        let Site { moments, seen, .. } = &mut self.sites[site];
+        if moments.len() < MOMENTS {
+            moments.push(moment);
+        } else if let Some(other) =
+            moments.get_mut((mixed(&[site as u64, *seen]) % (*seen + 1)) as usize)
+        {
+            *other = moment;
+        }
+        *seen += 1;
+    }
+
+    /// The place of a call.
+    fn site(&mut self, kind: &'static str, address: usize) -> usize {
+        if let Some(known) = self.sites.iter().position(|site| site.address == address) {
+            return known;
         }
         // SAFETY: only numbers and pointers, of which none is a valid value.
         let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
@@ -639,7 +675,17 @@ impl State {
                 && place.offset == offset as u64
                 && place.object.as_bytes() == here.to_bytes()
         });
-        self.sites.push(Site { address, kind, object, offset, count: 1, left_out });
-        left_out
+        let moments = Vec::new();
+        self.sites.push(Site {
+            address,
+            kind,
+            object,
+            offset,
+            count: 0,
+            moments,
+            seen: 0,
+            left_out,
+        });
+        self.sites.len() - 1
     }
 }

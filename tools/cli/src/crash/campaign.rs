@@ -1,5 +1,6 @@
 //! A campaign: the program without a simulation, then counted, then with crashes.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -39,6 +40,8 @@ pub(super) struct Campaign<'a> {
 /// A run with crashes.
 pub(super) struct Found {
     pub judged: Vec<Judged>,
+    /// Those that were chosen from all accesses: how much is lost, they tell.
+    pub random: BTreeSet<u64>,
     pub foreign: u64,
     pub stored: Vec<super::seen::Stored>,
     /// The program itself went another way than without crashes; or it was killed.
@@ -263,10 +266,12 @@ impl<'a> Campaign<'a> {
         enough: Option<Enough<'_>>,
     ) -> Result<Found> {
         let run = self.new_run(name)?;
-        let crashes = match self.crash.only {
-            Some((_, number)) => vec![number],
-            None => chosen(self.seed, self.crash.runs, self.counted.accesses),
+        let moments = self.counted.sites.iter().map(|site| &site.moments[..]);
+        let Chosen { random, around } = match self.crash.only {
+            Some((_, number)) => Chosen { random: [number].into(), around: BTreeSet::new() },
+            None => chosen(self.seed, self.crash.runs, self.counted.accesses, moments),
         };
+        let crashes: Vec<u64> = random.union(&around).copied().collect();
         let own = std::env::current_exe().context("the program veloc")?;
         self.write_plan(&run, &own, left_out, &crashes)?;
         let Ended { status, mut judged, failed, stopped, .. } = self.start(&run, enough)?;
@@ -298,7 +303,7 @@ impl<'a> Campaign<'a> {
             let said = fs::read_to_string(run.join("stderr")).unwrap_or_default();
             bail!("with crashes simulated, though not in this process, {what}\n{said}");
         }
-        Ok(Found { judged, foreign, stored, itself, failed })
+        Ok(Found { judged, random, foreign, stored, itself, failed })
     }
 
     /// The folder of all runs, if one of them is to be looked at.
@@ -340,22 +345,51 @@ impl Judged {
     }
 }
 
-/// The crashes, in order.
-fn chosen(seed: u64, runs: u64, accesses: u64) -> Vec<u64> {
+/// The accesses to crash before.
+struct Chosen {
+    random: BTreeSet<u64>,
+    /// Just before calls of the library, or behind them.
+    around: BTreeSet<u64>,
+}
+
+/// Half of the crashes come around calls, the same number at each place that calls; the others at any accesses.
+fn chosen<'a>(
+    seed: u64,
+    runs: u64,
+    accesses: u64,
+    moments: impl Iterator<Item = &'a [u64]>,
+) -> Chosen {
+    let (mut random, mut around) = (BTreeSet::new(), BTreeSet::new());
     if accesses <= runs {
-        return (1..=accesses).collect();
+        return Chosen { random: (1..=accesses).collect(), around };
     }
     let mut state = seed;
-    let mut all = std::collections::BTreeSet::new();
-    while (all.len() as u64) < runs {
+    let mut next = || {
         // SplitMix64.
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        all.insert(1 + (z ^ (z >> 31)) % accesses);
+        z ^ (z >> 31)
+    };
+    // A call may end behind the last access.
+    let known = |of: &[u64]| of.iter().copied().filter(|moment| *moment <= accesses).collect();
+    let mut places: Vec<Vec<u64>> = moments.map(known).collect();
+    while (around.len() as u64) < runs / 2 && places.iter().any(|place| !place.is_empty()) {
+        for place in places.iter_mut().filter(|place| !place.is_empty()) {
+            let moment = place.swap_remove((next() % place.len() as u64) as usize);
+            if (around.len() as u64) < runs / 2 {
+                around.insert(moment);
+            }
+        }
     }
-    all.into_iter().collect()
+    while ((random.len() + around.len()) as u64) < runs {
+        let access = 1 + next() % accesses;
+        if !around.contains(&access) {
+            random.insert(access);
+        }
+    }
+    Chosen { random, around }
 }
 
 fn results(run: &Path) -> Result<Vec<Judged>> {
@@ -404,16 +438,30 @@ fn wait() -> Result<Option<(u32, ExitStatus)>> {
 mod tests {
     use super::*;
 
-    /// Catches crashes that are chosen twice, out of order, or beyond the end; and seeds that choose the same.
+    /// Catches crashes that are chosen twice or beyond the end; seeds that choose the same; and calls that no crash, or not
+    /// its half of them, comes around: also where one place calls a thousand times and another once.
     #[test]
-    fn crashes_are_chosen_in_order() {
-        let all = chosen(1, 1000, 1_000_000);
-        assert_eq!(all.len(), 1000);
-        assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!(all[0] >= 1 && all[999] <= 1_000_000);
-        assert_eq!(all, chosen(1, 1000, 1_000_000));
-        assert_ne!(all, chosen(2, 1000, 1_000_000));
-        assert_eq!(chosen(1, 1000, 5), [1, 2, 3, 4, 5]);
+    fn half_of_the_crashes_come_around_calls() {
+        let many: Vec<u64> = (1..1000).map(|nth| nth * 900).collect();
+        let moments = [&many[..], &[5, 1_000_000, 1_000_001]];
+        let of = |seed, runs, accesses| {
+            let Chosen { random, around } = chosen(seed, runs, accesses, moments.into_iter());
+            assert!(random.is_disjoint(&around));
+            assert!(random.iter().chain(&around).all(|access| (1..=accesses).contains(access)));
+            assert_eq!((random.len() + around.len()) as u64, runs.min(accesses));
+            (random, around)
+        };
+        let (random, around) = of(1, 1000, 1_000_000);
+        assert_eq!((random.len(), around.len()), (500, 500));
+        assert!(around.contains(&5) && around.contains(&1_000_000));
+        assert!(around.iter().all(|access| moments.concat().contains(access)));
+        assert_eq!(of(1, 1000, 1_000_000), (random.clone(), around.clone()));
+        let (other, other_around) = of(2, 1000, 1_000_000);
+        assert!(other != random && other_around != around);
+        // No more than there are.
+        assert_eq!(of(1, 5000, 1_000_000).1.len(), 1001);
+        assert_eq!(of(1, 1000, 5).0, (1..=5).collect());
+        assert_eq!(of(1, 1, 1_000_000).1.len(), 0);
     }
 
     /// Catches iterations that count as lost though none was marked, and a start at the begin that loses none.

@@ -29,7 +29,7 @@ mod seen;
 /// Ends with exit code 1 for any wrong result, and if code that was not compiled so has stored to persistent memory.
 #[derive(Debug, Args)]
 pub(crate) struct Crash {
-    /// Crashes to simulate, at accesses chosen at random
+    /// Crashes to simulate: half of them just before or behind flushes, drains and marks, the others at any accesses
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
     /// The processor's cache

@@ -31,7 +31,7 @@ pub(super) struct Report {
     wrong: usize,
     hung: usize,
     failed: usize,
-    /// How many crashes after the first mark have lost that many iterations.
+    /// How many crashes at any access after the first mark have lost that many iterations.
     lost: BTreeMap<i64, usize>,
     /// Bytes that were stored by code that was not compiled so, and where some of them are.
     unseen: u64,
@@ -63,7 +63,8 @@ impl Report {
             of(Verdict::Right).filter(|judged| judged.marked < 0 && !from_mark(judged)).count();
         let mut lost = BTreeMap::new();
         // A wrong result has lost more than iterations, and before the first mark there is none to lose.
-        let marked = of(Verdict::Right).filter(|judged| judged.marked >= 0);
+        let at_random = |judged: &&Judged| found.random.contains(&judged.number);
+        let marked = of(Verdict::Right).filter(|judged| judged.marked >= 0).filter(at_random);
         for iterations in marked.filter_map(Judged::lost) {
             *lost.entry(iterations).or_default() += 1;
         }

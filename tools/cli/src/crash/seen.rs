@@ -54,6 +54,9 @@ pub(super) struct Site {
     pub calls: u64,
     #[serde(flatten)]
     pub place: Place,
+    /// Accesses before which a call begins or has just ended: some of them.
+    #[serde(skip)]
+    pub moments: Vec<u64>,
 }
 
 impl Seen {
@@ -106,7 +109,12 @@ impl Seen {
                     bail!("no object");
                 };
                 let (kind, calls) = (kind.to_owned(), calls.parse()?);
-                self.sites.push(Site { kind, calls, place: place(offset, object)? });
+                let (place, moments) = (place(offset, object)?, Vec::new());
+                self.sites.push(Site { kind, calls, place, moments });
+            }
+            "moment" => {
+                let site = self.sites.last_mut().context("no site")?;
+                site.moments.push(value.parse()?);
             }
             _ => bail!("not understood"),
         }
@@ -149,14 +157,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("summary");
         let text = "accesses 12\ncompiled 10\nfile power 123-my array\nforeign 3\nstored 3 64 32 123-my array\t/a solver\n\
-            shadowed __tsan_read8 /lib/x.so\nsite flush 4 4660 /a solver\n";
+            shadowed __tsan_read8 /lib/x.so\nsite flush 4 4660 /a solver\nmoment 7\nmoment 9\n";
         std::fs::write(&path, text).unwrap();
         assert!(Seen::read(&path).unwrap().is_none());
         std::fs::write(&path, format!("{text}end .\n")).unwrap();
         let seen = Seen::read(&path).unwrap().unwrap();
         assert_eq!((seen.accesses, seen.compiled, seen.foreign), (12, 10, 3));
         let file = Simulated { file: "my array".to_owned(), model: "power".to_owned() };
-        assert_eq!(seen.files, [file]);
+        assert_eq!((seen.files, &seen.sites[0].moments[..]), (vec![file], &[7, 9][..]));
         assert_eq!((&*seen.stored[0].file, seen.stored[0].offset), ("my array", 64));
         assert_eq!(seen.sites[0].place, Place { object: "/a solver".to_owned(), offset: 0x1234 });
         assert_eq!(seen.sites[0].place.shown(), "/a solver+0x1234");

@@ -143,7 +143,9 @@ fn a_program_that_flushes_and_drains_is_right_after_any_crash() {
     // Before the first mark there is no iteration to lose.
     let unmarked = results["unmarked"].as_u64().unwrap();
     assert!(unmarked < 20, "{printed}");
-    assert_eq!(results["lost"], serde_json::json!({ "0": 40 - unmarked }));
+    // Half of the crashes come around calls, and tell nothing of how much is lost.
+    let lost = results["lost"].as_object().unwrap();
+    assert!(lost.len() == 1 && lost["0"].as_u64().unwrap() <= 20, "{printed}");
     assert!(printed.contains("accesses"), "{printed}");
 }
 
@@ -157,6 +159,22 @@ fn a_flush_that_is_left_out_gives_wrong_results() {
     }
     program.is_wrong("--runs 60 --model page --coin 0.5");
     program.is_right("--runs 60 --model process");
+}
+
+/// A mark that is in the wrong place for a moment in an iteration of 12,000 accesses: before a flush, before a store, or
+/// behind one. Catches crashes that come at any access and, but by chance, never just before a call, or behind one; and a
+/// right program that is taken for wrong.
+#[test]
+fn a_mark_in_the_wrong_place_is_found() {
+    let Some(program) = Program::new("gcc", "late.c", "") else { return };
+    program.is_right("--runs 200");
+    for first in ["-DMARK_FIRST", "-DSTORE_LAST", "-DSTORE_FIRST"] {
+        let Some(program) = Program::new("gcc", "late.c", first) else { return };
+        for seed in 1..4 {
+            let found = program.is_wrong_by("--runs 50", seed);
+            assert!(found > 5, "{first}, seed {seed}: {found}");
+        }
+    }
 }
 
 /// An invariant that does not ask for one of four vectors, of 3,000 numbers each. Catches coins of which each loses lines of
@@ -312,8 +330,8 @@ fn a_crash_is_repeated_by_its_seed() {
         let options = format!("-DNO_FLUSH {COPIES}");
         let Some(program) = Program::new(compiler, source, &options) else { continue };
         let found = program.is_wrong(&format!("--runs 60 --coin {coin} {cache}"));
-        // From the end: what differs from run to run adds up.
-        let wrong = found["not_right"].as_array().unwrap().iter().rev().take(2);
+        // From the end: what differs from run to run adds up. Neighbours may leave the same.
+        let wrong = found["not_right"].as_array().unwrap().iter().rev().step_by(3).take(2);
         for judged in wrong {
             let again = format!("--only 1/{} --coin {coin} {cache}", judged["number"]);
             let (code, first, printed) = program.results(&again);
