@@ -6,7 +6,7 @@
 //!
 //! - `cache`, `image`: what the cache holds, and what a crash leaves of a line; pure;
 //! - `plan`: what the tool asks for; `start`: the begin and end of the process;
-//! - `state`: both of these and the program's files, and the lock that takes threads in turn;
+//! - `state`: both of these and the program's files, and the lock that takes threads in turn; `sites`: where it calls;
 //! - `hooks`, `copies`, `calls`, `simulation`: where it is called from: compiled code, copies, calls of the library, and
 //!   the library itself;
 //! - `crash`: the fork; `text`: writing without allocating; `arena`: memory apart from the program's.
@@ -27,6 +27,7 @@ mod hooks;
 mod image;
 mod plan;
 mod simulation;
+mod sites;
 #[cfg(not(test))]
 mod start;
 mod state;

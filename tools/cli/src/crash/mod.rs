@@ -1,7 +1,7 @@
 //! `veloc crash`: simulates crashes of a program that computes in persistent memory, and judges what it makes of them.
 //!
-//! `campaign` starts the program and chooses the crashes; a fork of it at each of them becomes `judge`. `mutate` leaves out
-//! calls in turn; `seen` reads what the simulation has written, and `report` shows what was found.
+//! `campaign` starts the program with the crashes that are `chosen`; a fork of it at each of them becomes `judge`. `mutate`
+//! leaves out calls in turn; `seen` reads what the simulation has written, and `report` shows what was found.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use crate::bench::options::name_of;
 use crate::{output, size};
 
 mod campaign;
+mod chosen;
 pub(crate) mod judge;
 mod mutate;
 mod report;
