@@ -34,6 +34,7 @@ fn directory_in(parent: &Path) -> Result<PathBuf> {
     let user = geteuid().as_raw();
     let path = parent.join(format!("veloc-{user}"));
     let failed = |what: &str, e| Error::system(format!("{what} {}", path.display()), &e);
+    fs::create_dir_all(parent).map_err(|e| failed("making the directory of", e))?;
     match DirBuilder::new().mode(0o700).create(&path) {
         Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(failed("making", e)),
         _ => {}
@@ -75,6 +76,7 @@ mod tests {
             let _ = fs::create_dir(&parent);
             directory_in(&parent)
         };
+        assert!(directory_in(&folder.path().join("not/there/yet")).is_ok());
         let path = of("good").unwrap();
         assert_eq!(of("good").unwrap(), path);
         assert_eq!(path.metadata().unwrap().mode() & 0o7777, 0o700);
