@@ -171,10 +171,21 @@ impl Shared {
     }
 }
 
+/// Bytes that are copied at a time: new pages of so many are still in the processor's caches.
+const STEP: u64 = 1 << 20;
+
 /// Copies a run between host memory and the host buffer.
 fn copy_run(host: &HostBuffer, way: Way, run: &Run) {
     let mut application = run.place.address as *mut u8;
-    for extent in &run.extents {
+    let steps = run.extents.iter().flat_map(|extent| {
+        (0..extent.len)
+            .step_by(STEP as usize)
+            .map(|at| Extent { offset: extent.offset + at, len: STEP.min(extent.len - at) })
+    });
+    for extent in steps {
+        if way == Way::In {
+            host.make_pages(extent);
+        }
         let (buffer, len) = (host.address(extent.offset), extent.len as usize);
         // SAFETY: the application passes at least as many bytes as the run has (the client has checked it)
         // and does not use them during the call; the extents are this checkpoint's, within the mapping, and

@@ -76,6 +76,9 @@ pub enum Claim {
     Nothing,
 }
 
+/// For fewer bytes, faults are as fast as a call.
+const LEAST_MADE: u64 = 64 << 10;
+
 impl HostBuffer {
     /// Reserves `bytes` of addresses; registration will go by `chunk` bytes. Touches nothing.
     pub fn reserve(bytes: u64, chunk: u64, huge_pages: bool) -> Result<HostBuffer> {
@@ -277,6 +280,16 @@ impl HostBuffer {
                 Error::new(Kind::NoRoom, format!("{what}: {error}"))
             })
         })
+    }
+
+    /// Makes the pages of these bytes, which the processor is about to write, where they have none: the system does that at
+    /// once in half the time of a fault for each. Whatever it does not make, a fault makes.
+    pub fn make_pages(&self, extent: Extent) {
+        if extent.len >= LEAST_MADE && supports_populate() && self.untouched(&[extent]) > 0 {
+            let bytes = extent.offset as usize..(extent.offset + extent.len) as usize;
+            // The pages at its ends may be in units with others.
+            let _ = self.mapping.populate(bytes);
+        }
     }
 
     /// Whether the system may refuse a page.
