@@ -69,6 +69,35 @@ fn each_version_is_what_memory_was() {
     }
 }
 
+/// A job goes on where another one ended, and from an older version than its last. Catches a first checkpoint that has
+/// everything, and one that is taken from another version than memory was restored from.
+#[test]
+fn after_a_restart_the_next_is_a_delta() {
+    for more in ["", "mode = sync\n", "max_versions = 2\nscratch_versions = 2\n"] {
+        let job = Job::new(&incremental(more));
+        job.run("incremental", "to=10 calm=1").succeed();
+        job.run("incremental", "from=10 to=12 calm=1").succeed();
+        let all = tables(&job.scratch());
+        assert!(
+            !*TELLS
+                || all[&11].needed() == Some(delta::Base { version: 10, number: all[&10].number })
+        );
+        assert!(!*TELLS || all[&12].chain == all[&10].chain + 2);
+        job.run("incremental", "from=12 to=12 check=1 calm=1").succeed();
+        // The base is an older one, and the numbers are taken again.
+        job.run("incremental", "from=11 to=13 calm=1").succeed();
+        let all = tables(&job.scratch());
+        assert!(
+            !*TELLS
+                || all[&12].needed() == Some(delta::Base { version: 11, number: all[&11].number })
+        );
+        assert_eq!(
+            job.run("incremental", "from=13 to=13 calm=1 check=1").succeed().figure("found"),
+            all.len() as u64
+        );
+    }
+}
+
 /// An adjoint computation keeps whole states. Catches a mark that is taken for a table.
 #[test]
 fn adjoint_computations_have_whole_states() {

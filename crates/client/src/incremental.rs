@@ -11,6 +11,7 @@ use super::regions::{Protected, Regions};
 use super::Client;
 use config::HostCapture;
 use device::PAGEABLE;
+use engine::catalog::entry::FileLevel;
 use engine::place::{check_mapped, Capture, Place};
 use format::delta::{Base, Sparse, Table, REGION};
 use os::access::Mappings;
@@ -197,6 +198,32 @@ impl Incremental {
         let table = Table { number, chain, base, regions: sparse }.encode();
         self.open = Some((name.to_owned(), Last { version, number, chain, regions: noted }));
         Ok(Plan { table, changes, unwatched })
+    }
+
+    /// These regions (id, address, length) are as they are in a version, whose file has this number, so far in a chain: the
+    /// next checkpoint of the name is taken from it.
+    fn restored(
+        &mut self,
+        (name, version): (&str, i32),
+        (number, chain): (u64, u64),
+        regions: &[(i32, u64, u64)],
+        is_own: impl Fn(u64, u64) -> bool,
+    ) {
+        let mut told = self.ask();
+        self.watch(regions, is_own, &mut told);
+        for name in self.names.values_mut() {
+            name.changed.add(&told);
+        }
+        self.make_room_for(name);
+        let is_noted =
+            |(_, address, len): &&(i32, u64, u64)| self.watched.contains(&pages(*address, *len));
+        let noted = regions.iter().filter(is_noted);
+        let noted = noted.map(|&(id, address, len)| (id, (address, len))).collect();
+        self.planned += 1;
+        let own = self.names.entry(name.to_owned()).or_default();
+        own.used = self.planned;
+        own.last = Some(Last { version, number, chain, regions: noted });
+        own.changed.clear();
     }
 
     /// The checkpoint that was planned exists: the next one of its name is taken from it.
@@ -411,6 +438,39 @@ impl Client {
         all.extend(places.iter().filter(|place| !changes.contains_key(&place.id)));
         *places = all;
         Ok(table)
+    }
+
+    /// These places, of regions of their own name, were restored from a version, and nothing has changed since: the next
+    /// checkpoint need not have everything.
+    pub(super) fn goes_on_from(&mut self, name: &str, version: i32, places: &[Place]) {
+        if !self.engine.config.incremental {
+            return;
+        }
+        // What is in memory alone may have the number of an older file.
+        let has_file = |level| self.engine.has_file(name, version, level);
+        let levels = [FileLevel::Scratch, FileLevel::Persistent];
+        if self.engine.known(name, version).is_some() && !levels.into_iter().any(has_file) {
+            return;
+        }
+        let Some(number) = self.engine.files.number_in_chain(name, version) else { return };
+        let common = self.engine.config.host_capture;
+        let protected = self.regions.of(name);
+        let can_be_noted = |place: &&Place| {
+            let Some(Protected::Memory(memory)) = protected.get(place.id) else { return false };
+            let way = memory.terms.capture.unwrap_or(common);
+            place.kind == PAGEABLE
+                && place.len >= LEAST
+                && place.len == memory.len
+                && way != HostCapture::Protect
+        };
+        let regions = places.iter().filter(can_be_noted);
+        let regions: Vec<_> =
+            regions.map(|place| (place.id, place.address, place.len)).take(MOST).collect();
+        let (chain, unseen) = (self.engine.config.incremental_chain, self.unseen());
+        let incremental = self.incremental.get_or_insert_with(|| Incremental::new(chain, unseen));
+        let mappings = Mappings::now();
+        let is_own = |address, len| mappings.have_anonymous(address, len);
+        incremental.restored((name, version), number, &regions, is_own);
     }
 
     /// Refuses the id of the table.

@@ -48,9 +48,13 @@ impl Client {
         let _span = trace.span(Activity::Restore).of(name, version);
         let since = Instant::now();
         let (prepared, unread) = self.open_restart(name, version, of, Some(&Selection::All))?;
-        let recovered = prepared.map_or(Ok(()), |prepared| self.recover_prepared(&prepared));
+        let recovered =
+            prepared.as_ref().map_or(Ok(()), |prepared| self.recover_prepared(prepared));
         let ended = self.restart_end(recovered.is_ok());
         recovered.and(ended)?;
+        if let Some(prepared) = prepared.filter(|_| self.other(of).is_none()) {
+            self.goes_on_from(name, version, &prepared.places);
+        }
         if unread {
             // From here on the engine knows the checkpoint, and knows that it is good.
             let part_of = |id| self.regions.of(name).part(id);

@@ -196,6 +196,14 @@ impl Files {
         })
     }
 
+    /// The number of a version's file, and how many deltas lead from it to one that has everything. `None`: it has no
+    /// table of changes, or cannot be read.
+    pub fn number_in_chain(&self, name: &str, version: i32) -> Option<(u64, u64)> {
+        let Ok(Found::Regions(opened)) = self.look(name, version) else { return None };
+        let table = delta::table_of(&opened.file, opened.part.clone(), &opened.path).ok()??;
+        Some((table.number, table.chain))
+    }
+
     /// The file that a delta needs: the nearest good one that it was taken from.
     pub(super) fn base_of_delta(&self, name: &str, base: &Base) -> Result<Stored> {
         let mut another = None;
