@@ -1,6 +1,7 @@
 //! Storms: job after job goes on where the one before was killed, at any moment, also while it starts or restores. A few
 //! kills each time, 500 of each kind before a release, and any number by `VELOC_KILLS`.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -35,20 +36,20 @@ fn nothing_is_half(job: &Job) {
 }
 
 /// Job after job of the program `durable`, each killed by `kill`. Each restores a version that was complete, as a whole,
-/// and no older than any for which `promise` was printed; one that was restored may go if that `consumes` it. Returns
-/// the newest in the end.
+/// and no older than any for which `promise` was printed. If that `consumes` versions, all that were ever restored may go,
+/// by the job or as the version so many numbers below one that it takes. Returns the newest in the end.
 fn storm(
     what: &str,
     job: &Job,
     kills: u64,
-    (arguments, consumes): (&str, bool),
+    (arguments, consumes): (&str, Option<u64>),
     promise: &str,
     mut kill: impl FnMut(&Running, &mut Random),
 ) -> u64 {
     let mut random = Random::seeded(what);
     // The newest version that may not be lost, and the newest that there can be.
     let (mut kept, mut taken) = (0, 0);
-    let mut restores = 0;
+    let (mut restores, mut consumed) = (0, BTreeSet::new());
     for round in 0..kills {
         let group = |command: &mut std::process::Command| {
             let _ = command.process_group(0);
@@ -67,9 +68,12 @@ fn storm(
             let possible = kept..=taken + 1;
             assert!(possible.contains(&restored), "{what}: {restored}, not {possible:?} ({round})");
             (restores, taken) = (restores + 1, restored);
-            if consumes {
-                // It may go to make room for the next one, which was not taken yet.
-                kept = restored.saturating_sub(1);
+            if let Some(below) = consumes {
+                consumed.insert(restored);
+                // They may go to make room for the next one, which was not taken yet.
+                let stays =
+                    |version: &u64| !consumed.contains(version) && version + below > restored + 1;
+                kept = (1..restored).rev().find(stays).unwrap_or(0);
             }
         }
         taken = ended.figures("taken").last().copied().unwrap_or(taken);
@@ -109,7 +113,7 @@ fn jobs_and_their_backends() {
                 kill_backends(&job);
             }
         };
-        let newest = storm(&what, &job, kills(40, kinds.len()), ("", false), "durable", both);
+        let newest = storm(&what, &job, kills(40, kinds.len()), ("", None), "durable", both);
         wait_for_backends(&job);
         // Killed processes, and what they had just forked, may have had files open until now.
         let after = job.run("durable", "read").succeed();
@@ -134,7 +138,8 @@ fn handed_over_in_every_way() {
             ));
             let group = |running: &Running, _: &mut Random| running.signal_group(libc::SIGKILL);
             let arguments = format!("bytes=9000000 keep={keep}");
-            let _ = storm(&what, &job, kills(24, 8), (&arguments, keep > 0), promise, group);
+            let consumes = Some(keep).filter(|keep| *keep > 0);
+            let _ = storm(&what, &job, kills(24, 8), (&arguments, consumes), promise, group);
             let free = || {
                 let backend = Run::new(&staged().bin().join("veloc-backend"));
                 backend.env(MARK, job.path("")).args(&format!("drop {name}")).end()

@@ -264,7 +264,7 @@ impl Node {
     pub fn encoding_ended(&self, key: &Key, round: u32, id: Checksum, made: bool) {
         self.step(|now, _| {
             if made {
-                now.progress.encoded(key.clone());
+                now.progress.encoded(key.clone(), round);
             }
             now.progress.ended(self.shared.membership.own, key, round, id);
         });
@@ -302,6 +302,7 @@ impl Node {
         let lost = member.and_then(|member| now.progress.member_gone(member));
         drop(now);
         self.shared.changed.notify_all();
+        self.server.hang_up_on(rank);
         match lost {
             // At the end of a job, processes exit one by one.
             Some(0) => log::info!("erasure coding: number {rank} is gone: {why}"),

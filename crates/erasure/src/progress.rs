@@ -10,7 +10,7 @@
 //! that they have in the others' round.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::encoding::{Encoding, Member};
@@ -77,6 +77,10 @@ struct Version {
 struct Takes {
     /// The round of its file.
     round: u32,
+    /// The last round in which its file was announced, or was to be.
+    announced: Option<u32>,
+    /// So many rounds were caught up with, and may be those of files that it has still to take: these are selected, too.
+    owed: u32,
     /// It was in an earlier round than others when that was last looked at, and is since.
     is_behind: bool,
     /// When it was taken last, for the order.
@@ -160,6 +164,7 @@ impl Progress {
     pub fn complete(&mut self, key: Key, decide: bool) {
         // Replacing the file has removed its parities.
         self.made.retain(|made| *made != key);
+        let is_owed = self.takes.get(&key).is_some_and(|takes| takes.owed > 0);
         self.count(&key);
         if self.member_is_gone() {
             self.failed += u64::from(self.selection == Selection::All || decide);
@@ -171,16 +176,21 @@ impl Progress {
                 self.urgent.push_back(Task::Decide(key.clone()));
             }
         }
+        if is_owed && !decide {
+            push(&mut self.decided, key.clone());
+        }
         push(&mut self.complete, key);
     }
 
     fn count(&mut self, key: &Key) {
         let since = self.next_number();
         let others = self.versions.get(key).map_or(0, |version| version.round);
-        let first = Takes { round: 0, is_behind: false, since };
+        let first = Takes { round: 0, announced: None, owed: 0, is_behind: false, since };
         let again = |takes: &mut Takes| {
             let round = takes.round.saturating_add(1);
-            *takes = Takes { round, is_behind: takes.is_behind && round < others, since };
+            let (is_behind, owed) =
+                (takes.is_behind && round < others, takes.owed.saturating_sub(1));
+            *takes = Takes { round, is_behind, owed, since, ..*takes };
         };
         self.takes.entry(key.clone()).and_modify(again).or_insert(first);
         if self.takes.len() > 2 * MOST_WAITING {
@@ -196,17 +206,19 @@ impl Progress {
         self.counter
     }
 
-    /// Catches up with members that have taken a version more often, and wait for this member's file: it is
-    /// announced in their round. `all`: also where the member was not behind at the last call, and may
+    /// Catches up with members that wait for this member's file, as they have taken a version more often or know of its
+    /// selection: it is announced in their round. `all`: also where the member was not behind at the last call, and may
     /// therefore just be slower.
     pub fn catch_up(&mut self, all: bool) {
         for (key, version) in &self.versions {
-            let takes = self.takes.get_mut(key).filter(|takes| takes.round < version.round);
+            let own = self.own;
+            let takes = self.takes.get_mut(key).filter(|takes| takes.is_awaited_by(version, own));
             let Some(takes) = takes else { continue };
             takes.is_behind = !(std::mem::replace(&mut takes.is_behind, true) || all);
             if takes.is_behind {
                 continue;
             }
+            takes.owed += version.round - takes.round;
             takes.round = version.round;
             if !self.decided.contains(key) {
                 self.decided.push_back(key.clone());
@@ -235,6 +247,11 @@ impl Progress {
         if self.member_is_gone() || self.finished {
             return;
         }
+        if member == self.own {
+            // What was to be withdrawn is what this file has replaced.
+            let withdrawn = Task::Withdraw(key.clone());
+            self.urgent.retain(|task| *task != withdrawn);
+        }
         let (members, since) = (self.members.len(), self.next_number());
         let new = || Version {
             round,
@@ -243,6 +260,10 @@ impl Progress {
             started: false,
             since,
         };
+        if self.takes.get(&key).is_some_and(|takes| takes.round < round) {
+            // A file that these parities were made of is replaced.
+            self.made.retain(|made| *made != key);
+        }
         let version = self.versions.entry(key).or_insert_with(new);
         match version.round.cmp(&round) {
             Ordering::Less => *version = new(),
@@ -278,9 +299,12 @@ impl Progress {
         self.forget_done();
     }
 
-    /// This member's parities of a version are complete. Called before [`Progress::ended`].
-    pub fn encoded(&mut self, key: Key) {
-        push(&mut self.made, key);
+    /// This member's parities of a version are complete, in this round. Called before [`Progress::ended`].
+    pub fn encoded(&mut self, key: Key, round: u32) {
+        // The file may have been replaced, and the parities removed, meanwhile.
+        if self.takes.get(&key).is_none_or(|takes| takes.round == round) {
+            push(&mut self.made, key);
+        }
     }
 
     /// The state of this member's parities of a version whose file is in scratch.
@@ -288,7 +312,7 @@ impl Progress {
         if self.made.contains(key) {
             return FileState::Present;
         }
-        match self.is_under_way(key) || self.complete.contains(key) {
+        match self.is_under_way(key) || self.complete.contains(key) || self.is_awaited(key) {
             true => FileState::Pending,
             false => FileState::Missing,
         }
@@ -298,7 +322,13 @@ impl Progress {
     /// useful beside a newer one.
     pub fn may_protect(&self, key: &Key) -> bool {
         let waits = || self.complete.contains(key) && self.is_wanted(key);
-        self.made.contains(key) || self.is_under_way(key) || waits()
+        self.made.contains(key) || self.is_under_way(key) || self.is_awaited(key) || waits()
+    }
+
+    /// Whether others wait for this member's file, which is going to be announced.
+    fn is_awaited(&self, key: &Key) -> bool {
+        let known = self.versions.get(key).zip(self.takes.get(key));
+        known.is_some_and(|(version, takes)| takes.is_awaited_by(version, self.own))
     }
 
     /// Whether the version is announced or being announced, and its encoding is not finished here.
@@ -344,8 +374,15 @@ impl Progress {
             return None;
         }
         let complete = std::mem::take(&mut self.complete);
-        let wanted = complete.iter().filter(|key| self.is_wanted(key)).count() as u64;
-        let lost = wanted + self.forget_impossible();
+        let wanted = complete.into_iter().filter(|key| self.is_wanted(key));
+        // Even if all have announced: others may have noticed the loss before they began.
+        let waits = |(key, version): &(&Key, &Version)| {
+            let is_here = version.announced[self.own].is_some() || self.is_awaited(key);
+            !version.started && is_here
+        };
+        let waiting = self.versions.iter().filter(waits).map(|(key, _)| key.clone());
+        let lost = wanted.chain(waiting).collect::<BTreeSet<Key>>().len() as u64;
+        self.forget_impossible();
         self.failed += lost;
         self.forget_done();
         // A member that has left normally has no work left.
@@ -388,7 +425,10 @@ impl Progress {
             if let Some(key) = key {
                 self.decided.retain(|decided| *decided != key);
                 self.announcing = Some(key.clone());
-                let round = self.takes.get(&key).map_or(0, |takes| takes.round);
+                let round = self.takes.get_mut(&key).map_or(0, |takes| {
+                    takes.announced = Some(takes.round);
+                    takes.round
+                });
                 return Some(Task::Announce(key, round));
             }
         }
@@ -439,29 +479,25 @@ impl Progress {
         self.members.contains(&MemberState::Gone)
     }
 
-    /// Forgets versions that can never be encoded. Returns how many of them a lost member has prevented.
-    fn forget_impossible(&mut self) -> u64 {
-        let (own, members) = (self.own, self.members.clone());
+    /// Forgets versions that can never be encoded.
+    fn forget_impossible(&mut self) {
+        let (members, selection) = (self.members.clone(), self.selection);
         let broken = self.member_is_gone();
-        let mut lost = 0;
         self.forget(|_, version| {
             if broken {
-                // Even if all have announced: others may have noticed the loss before they began.
-                lost += u64::from(!version.started && version.announced[own].is_some());
                 return !version.started;
             }
             let never = |(file, member): (&Option<Member>, &MemberState)| {
                 file.is_none()
                     && match member {
                         // It has no file of a first round, and may announce one again in a later.
-                        MemberState::Leaving => version.round == 0,
+                        MemberState::Leaving => version.round == 0 && selection == Selection::All,
                         MemberState::Settled | MemberState::Finished => true,
                         MemberState::Present | MemberState::Gone => false,
                     }
             };
             version.announced.iter().zip(&members).any(never)
         });
-        lost
     }
 
     /// Forgets versions whose encoding has ended on all members that may still read this member's file.
@@ -499,6 +535,14 @@ impl Progress {
             let Some(oldest) = waiting.map(|(_, version)| version.since).min() else { return };
             self.forget(|_, version| version.since == oldest);
         }
+    }
+}
+
+impl Takes {
+    /// Whether a version waits for this file of member `own`, which was not announced in that round.
+    fn is_awaited_by(&self, version: &Version, own: usize) -> bool {
+        let is_said = self.round == version.round && self.announced == Some(version.round);
+        version.announced[own].is_none() && self.round <= version.round && !is_said
     }
 }
 

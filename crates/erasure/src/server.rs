@@ -56,10 +56,18 @@ struct Shared {
     open: Mutex<Open>,
 }
 
+/// A connection that another process has made, and the thread that answers it.
+#[derive(Debug)]
+struct Call {
+    from: u32,
+    stream: Arc<Connection>,
+    thread: JoinHandle<()>,
+}
+
 /// The open connections.
 #[derive(Debug, Default)]
 struct Open {
-    calls: Vec<(Arc<Connection>, JoinHandle<()>)>,
+    calls: Vec<Call>,
     closed: bool,
 }
 
@@ -92,11 +100,17 @@ impl Server {
         let mut open = self.shared.open.lock();
         // Set first, so that the acceptor does not report the closed sockets as failures.
         open.closed = true;
-        for (stream, _) in &open.calls {
-            network::stop(stream);
-        }
+        open.calls.iter().for_each(|call| network::stop(&call.stream));
         drop(open);
         self.shared.listeners.iter().for_each(network::stop);
+    }
+
+    /// Closes the connections that a process has made: whoever regards it as gone can tell it nothing, and it must not
+    /// wait for that.
+    pub(crate) fn hang_up_on(&self, rank: u32) {
+        let open = self.shared.open.lock();
+        let of_it = open.calls.iter().filter(|call| call.from == rank);
+        of_it.for_each(|call| network::stop(&call.stream));
     }
 }
 
@@ -104,7 +118,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
         let calls = std::mem::take(&mut self.shared.open.lock().calls);
-        let threads = calls.into_iter().map(|(_, thread)| thread).chain(self.acceptor.take());
+        let threads = calls.into_iter().map(|call| call.thread).chain(self.acceptor.take());
         for what in os::threads::join(threads, os::threads::JOIN_TIMEOUT) {
             log::error!("{what}");
         }
@@ -207,14 +221,14 @@ impl Shared {
     fn start_handler(self: &Arc<Self>, caller: Unauthenticated) {
         let Some(from) = verify_greeting(&caller.greeting, &self.token) else { return };
         let mut open = self.open.lock();
-        open.calls.retain(|(_, thread)| !thread.is_finished());
+        open.calls.retain(|call| !call.thread.is_finished());
         if open.closed {
             return;
         }
         let stream = Arc::new(caller.stream);
         let (shared, answered) = (self.clone(), stream.clone());
         match spawn("veloc-ec-answer", move || shared.handle_call(&answered, from)) {
-            Ok(thread) => open.calls.push((stream, thread)),
+            Ok(thread) => open.calls.push(Call { from, stream, thread }),
             Err(error) => log::warn!("{error}"),
         }
     }

@@ -11,7 +11,7 @@ use format::checksum::Checksum;
 use os::error::{Error, Kind, Result};
 
 /// The version of the protocol: it changes with every change of the messages.
-const PROTOCOL: u32 = 4;
+const PROTOCOL: u32 = 5;
 
 /// The longest message in bytes; the longest ones contain paths.
 const LONGEST: usize = 16 << 10;

@@ -181,7 +181,7 @@ fn old_rounds_are_forgotten() {
         assert!(group.members[0].takes.len() <= 2 * MOST_WAITING);
     }
     assert!(!group.members[0].takes.contains_key(&key(0)));
-    let takes = Takes { round: 7, is_behind: false, since: u64::MAX };
+    let takes = Takes { round: 7, announced: None, owed: 0, is_behind: false, since: u64::MAX };
     group.members[1].takes.insert(key(0), takes);
     group.content = 1;
     group.complete(&[0, 1], 0);
@@ -321,7 +321,7 @@ fn the_fate_of_parities_is_told() {
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "being encoded");
     group.members[0].ended(0, &key(1), 0, encoding.id());
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Missing, "it has failed");
-    group.members[0].encoded(key(1));
+    group.members[0].encoded(key(1), 0);
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Present);
     group.members[0].complete(key(1), false);
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "taken again");
