@@ -297,7 +297,8 @@ fn killed_at_random_moments() {
         let storm = job.run("incremental", "storm=1").start();
         sleep(Duration::from_millis(random.below(400)));
         storm.signal(libc::SIGKILL);
-        let returned = storm.end().figures("returned").last().copied().unwrap_or(0);
+        let killed = storm.end();
+        let returned = killed.figures("returned").last().copied().unwrap_or(0);
         wait_for_backends(&job);
         let ended = job.run("incremental", "newest=1").succeed();
         let newest = ended.figure("newest");
@@ -305,7 +306,8 @@ fn killed_at_random_moments() {
             .into_values()
             .map(|log| String::from_utf8_lossy(&log).into_owned());
         let said = format!(
-            "kill {kill}: {newest}, returned {returned}: {}{:?}\n{}",
+            "kill {kill}: {newest}, returned {returned}: {}{}{:?}\n{}",
+            killed.stderr,
             ended.stderr,
             names(&job.scratch()),
             log.collect::<String>()

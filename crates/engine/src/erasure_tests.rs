@@ -19,6 +19,7 @@ use erasure::peer::Peer;
 use erasure::wire::{FileId, Message};
 use format::checksum::Checksum;
 use levels::files::Output;
+use os::error::{Error, Kind};
 use recovery::Process;
 
 const SETTINGS: Settings = Settings { interval: 0, group: 8, parities: 1 };
@@ -159,6 +160,21 @@ fn a_death_in_the_middle_of_encoding_is_a_failure_and_no_hang() {
         drop((odd, calls));
         finish(engines.iter().collect());
         assert!(engines.iter().all(|engine| !is_protected(engine, 1)));
+    }
+}
+
+/// A connection is lost in one direction. Catches a process that waits at the end for one that regards it as gone, and
+/// so tells it nothing.
+#[test]
+fn a_loss_is_noticed_on_both_sides() {
+    let nodes = nodes(2);
+    let mut call = nodes[0].call(1).unwrap();
+    // A message for which there is no reply, so that the call is answered by now.
+    call.send_message(&Message::DecidedAll).unwrap();
+    nodes[1].peer_lost(0, &Error::new(Kind::System, "no answer"));
+    while call.broken().is_none() {
+        call.check_connected();
+        thread::yield_now();
     }
 }
 
