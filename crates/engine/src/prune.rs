@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::shared::Shared;
 use crate::catalog::entry::{FileLevel, Id};
+use format::identity::Identity;
 use levels::files::Naming;
 use os::error::{Error, Kind, Result};
 use policy::retention::{Divided, Retention, Taken};
@@ -64,16 +65,27 @@ impl Shared {
                     found.retain(|version| !backlog.contains(version));
                 }
                 self.files.leave_other_numbers(level, name, &mut found);
-                kept.set_found(name, found.iter().copied());
-                if self.files.goes_on_for_another() {
-                    for version in found {
-                        // What the dead process has written itself is younger than what it has left to write, or older.
-                        let identity = self.files.identity_in(level, name, version);
-                        let before =
-                            self.catalog.read(|state| state.taken_before(name, version, identity));
-                        if let Some(before) = before {
-                            kept.found_after(name, version, before);
-                        }
+                if !self.files.goes_on_for_another() {
+                    kept.set_found(name, found);
+                    return true;
+                }
+                // What the dead process has written itself is younger than what it has left to write, or older. It may
+                // have written it in another order than it has taken it.
+                let run = self.catalog.read(|state| state.run_of(name));
+                let mut all: Vec<(Identity, i32)> = found
+                    .iter()
+                    .map(|version| (self.files.identity_in(level, name, *version), *version))
+                    .collect();
+                all.sort_by_key(|(identity, version)| {
+                    let is_own = identity.is_known() && identity.run == run;
+                    is_own.then_some((identity.generation, *version))
+                });
+                kept.set_found(name, all.iter().map(|(_, version)| *version));
+                for (identity, version) in all {
+                    let before =
+                        self.catalog.read(|state| state.taken_before(name, version, identity));
+                    if let Some(before) = before {
+                        kept.found_after(name, version, before);
                     }
                 }
                 true

@@ -18,13 +18,17 @@ const BYTES: u64 = 1 << 16;
 
 /// What a killed job of this run has left in memory is written: these versions.
 fn write(text: &str, versions: &[i32], run: u64) {
+    write_of(text, versions, Identity { run, generation: 0 });
+}
+
+fn write_of(text: &str, versions: &[i32], identity: Identity) {
     let (config, _) = Config::from_text(text, |_| None).unwrap();
     let memory = SharedMemory::create("veloc-test", 4 << 20).unwrap();
     let record = |version: i32| Record {
         id: version as u64,
         name: Cow::Borrowed("x"),
         version,
-        identity: Identity { run, generation: 0 },
+        identity,
         may_replace: false,
         routed: None,
         place: None,
@@ -62,5 +66,24 @@ fn what_comes_late_is_no_younger() {
         let mut left = files::list(folder.path(), version).unwrap();
         left.sort_unstable();
         assert_eq!(left, expected, "the newest is of run {run_of_newest}");
+    }
+}
+
+/// A job had written its newest versions itself, the last one first, as processes that copy end in any order, and had not
+/// written older ones, perhaps of before a rollback. Catches an order by the times of files.
+#[test]
+fn what_was_written_in_another_order_keeps_its_own() {
+    for generation in [0, 1] {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("mode = async\nscratch = {}\n", folder.path().display());
+        for version in [5, 3, 4] {
+            write_of(&text, &[version], Identity { run: 7, generation });
+        }
+        write(&format!("{text}scratch_versions = 2\n"), &[1, 2], 7);
+        let version =
+            |name: &str| name.strip_prefix("x-0-")?.strip_suffix(".dat")?.parse::<i32>().ok();
+        let mut left = files::list(folder.path(), version).unwrap();
+        left.sort_unstable();
+        assert_eq!(left, [4, 5], "generation {generation}");
     }
 }

@@ -17,10 +17,24 @@ impl State {
         self.entries.get(&id).map_or(Identity::UNKNOWN, |entry| entry.identity)
     }
 
-    /// The last of the checkpoints that are known here which the run of a file of this `version` had taken before it.
+    /// The last of the checkpoints that are known here which the run of a file of this `version` had taken before it: of an
+    /// earlier generation, or of the same one with a lower number.
     pub fn taken_before(&self, name: &str, version: i32, identity: Identity) -> Option<Id> {
-        let older = self.names.get(name)?.live.range(..version).rev().map(|(_, id)| *id);
-        older.filter(|_| identity.is_known()).find(|id| self.identity(*id) == identity)
+        let known = self.names.get(name)?.live.iter();
+        let known = known.map(|(version, id)| (self.identity(*id), *version, *id));
+        let order = |(identity, version, _): &(Identity, i32, Id)| (identity.generation, *version);
+        let before = known.filter(|known| {
+            identity.is_known()
+                && known.0.run == identity.run
+                && order(known) < (identity.generation, version)
+        });
+        before.max_by_key(order).map(|(.., id)| id)
+    }
+
+    /// The run that has taken the newest checkpoint of a name that is known here; 0: none, or not known.
+    pub fn run_of(&self, name: &str) -> u64 {
+        let newest = self.names.get(name).and_then(|known| known.live.values().max());
+        newest.map_or(0, |id| self.identity(*id).run)
     }
 
     /// Whether a version's file in a level is still to be written.
