@@ -161,7 +161,9 @@ impl Shared {
             Ok(true) => "none of the protected memory is a device's",
             // One configuration serves machines with a device and without.
             Ok(false) => {
-                log::info!("gpu_cache_size has no effect: this process has no CUDA driver");
+                if self.warned.lock().insert("gpu_cache_size") {
+                    log::info!("gpu_cache_size has no effect: this process has no CUDA driver");
+                }
                 return;
             }
             Err(_) => "the CUDA driver cannot be used",

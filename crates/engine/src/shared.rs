@@ -103,7 +103,7 @@ pub struct Shared {
     rescued: OnceLock<()>,
     started: Instant,
     stopping: AtomicBool,
-    warned: Mutex<HashSet<&'static str>>,
+    pub(super) warned: Mutex<HashSet<&'static str>>,
 }
 
 /// The device and what the application's thread needs on it.
