@@ -154,10 +154,11 @@ impl Run {
         let ended = self.spawn().end();
         // On a busy machine MPICH's launcher may lose its helper before that has started anything.
         let is_lost = ended.stderr.contains("HYD_pmcd_pmiserv_proxy_init_cb");
-        match is_lost && ended.stdout.is_empty() {
-            true => self.spawn().end(),
-            false => ended,
+        if is_lost && ended.stdout.is_empty() {
+            println!("{}: started once more, as the launcher has lost its helper", self.what);
+            return self.spawn().end();
         }
+        ended
     }
 
     /// Runs the process to its end, which must be a success.

@@ -464,8 +464,11 @@ impl Client {
                 && way != HostCapture::Protect
         };
         let regions = places.iter().filter(can_be_noted);
-        let regions: Vec<_> =
-            regions.map(|place| (place.id, place.address, place.len)).take(MOST).collect();
+        let regions: Vec<_> = regions.map(|place| (place.id, place.address, place.len)).collect();
+        // The checkpoint chooses the largest.
+        if regions.len() > MOST {
+            return;
+        }
         let (chain, unseen) = (self.engine.config.incremental_chain, self.unseen());
         let incremental = self.incremental.get_or_insert_with(|| Incremental::new(chain, unseen));
         let mappings = Mappings::now();

@@ -16,8 +16,8 @@ const QUARTERS: u64 = 3;
 const HOST_SHARE: u64 = 8;
 /// Without `host_cache_size`, the largest host buffer in bytes of a job that writes files.
 const HOST_DEFAULT: u64 = 1 << 30;
-/// Without `host_cache_size`, a host buffer for which there are too few addresses (`ulimit -v`) is halved down to
-/// this many bytes.
+/// Without `host_cache_size`, a host buffer for which there are too few addresses (`ulimit -v`) is half of the first half that
+/// fits; fewer bytes than this are not tried.
 const HOST_LEAST: u64 = 32 << 20;
 /// Without `host_cache_size`, the largest host buffer of an ephemeral job with a device.
 const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
@@ -157,4 +157,33 @@ fn or_without<T>(shared: Result<Option<T>>) -> Option<T> {
 /// size. Its pages are allocated when they are used.
 fn ledger_size(host: u64) -> u64 {
     (host / 4).clamp(1 << 20, 1 << 30)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a second attempt that is larger than the first, one that takes all addresses, and a size that was asked for
+    /// and is not given.
+    #[test]
+    fn a_buffer_that_does_not_fit_is_smaller() {
+        let config = |more: &str| {
+            let text = format!("mode = async\nephemeral = true\n{more}");
+            Config::from_text(&text, |_| None).unwrap().0
+        };
+        let up_to = |most: u64| {
+            move |bytes: u64| match bytes <= most {
+                true => Ok(bytes),
+                false => Err(Error::invalid(format!("{bytes} are too many"))),
+            }
+        };
+        let found = |most| as_large_as_possible(&config(""), 1 << 30, up_to(most)).ok();
+        assert_eq!(found(1 << 30), Some(1 << 30));
+        assert_eq!(found((1 << 30) - 1), Some(1 << 28));
+        assert_eq!(found(200 << 20), Some(64 << 20));
+        assert_eq!(found(HOST_LEAST - 1), None);
+        let given = config("host_cache_size = 1G\n");
+        let error = as_large_as_possible(&given, 1 << 30, up_to(1 << 29)).unwrap_err();
+        assert!(error.to_string().starts_with("1073741824"), "{error}");
+    }
 }

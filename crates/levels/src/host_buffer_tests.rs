@@ -220,3 +220,22 @@ fn idle_pages_go_back_to_the_system() {
         assert!(buffer.await_need(Duration::ZERO), "there is more");
     }
 }
+
+/// Catches pages that are not made before they are written, others than those, and bytes that are lost.
+#[test]
+fn pages_are_made_for_what_is_about_to_be_written() {
+    let Ok(table) = os::residency::PageTable::open() else { return };
+    if !supports_populate() {
+        return;
+    }
+    let buffer = buffer(2);
+    // SAFETY: within the mapping; no other thread.
+    unsafe { buffer.address(0).write(7) };
+    buffer.make_pages(Extent { offset: 0, len: LEAST_MADE });
+    let begin = buffer.address(0) as u64;
+    let present = table.present(&(begin..begin + 2 * U)).unwrap();
+    let bytes: u64 = present.iter().map(|range| range.end - range.start).sum();
+    assert_eq!(bytes, LEAST_MADE);
+    // SAFETY: as above.
+    assert_eq!(unsafe { buffer.address(0).read() }, 7);
+}

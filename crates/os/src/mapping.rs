@@ -361,6 +361,19 @@ mod tests {
         mapping
     }
 
+    /// Catches a large mapping that stays for ever, as nobody waits for the thread that unmaps it.
+    #[test]
+    fn a_large_mapping_goes_soon() {
+        // So large that others' mappings never fill its place.
+        let mapping = Mapping::reserve(LARGE << 6).unwrap();
+        let (at, len) = (mapping.base.as_ptr() as u64, mapping.len as u64);
+        assert_eq!(crate::access::find_unmapped(&[(at, len)]), None);
+        drop(mapping);
+        while crate::access::find_unmapped(&[(at, len)]).is_none() {
+            std::thread::yield_now();
+        }
+    }
+
     #[test]
     fn is_aligned_and_of_whole_pages() {
         for len in [1, page_size(), ALIGNMENT - 1, ALIGNMENT, 3 * ALIGNMENT + 1] {
