@@ -103,8 +103,7 @@ class Devito(unittest.TestCase):
             """
         )
         theirs, ours = map(int, said.split())
-        # Pages for 64 MiB more than is stored may have been made.
-        self.assertLess(ours, 1.1 * theirs + (64 << 10))
+        self.assertLess(ours, 1.1 * theirs)
 
     def test_on_disk_it_takes_as_little_processor_time_as_pyrevolve(self):
         """Catches a copy more than pyrevolve makes, and work of threads beside it."""

@@ -2,14 +2,16 @@
 //!
 //! HiPC'22 touches the whole buffer in the background, for a device that fills it faster than pages can be
 //! made. Elsewhere the processor copies, and makes pages on the way: touching has only to stay ahead of it. So
-//! pages are made for what is likely to come, eight checkpoints of the protected bytes and as much as is held,
-//! but never more than [`slack`] beyond what is held: most jobs use little of a buffer, and pages that nobody
-//! uses are missing elsewhere. What was freed is used again first, and pages beyond the slack that nobody has
+//! pages are made for what is likely to come, eight checkpoints of the protected bytes and as much as is held
+//! up to [`SMALL_AHEAD`], but never more than [`slack`] beyond what is held: most jobs use little of a buffer,
+//! and pages that nobody uses are missing elsewhere. What was freed is used again first, and pages beyond the slack that nobody has
 //! used for a while go back ([`surplus`]). The size of serialized C++ objects is unknown in advance, so their
 //! first checkpoint makes its own pages.
 
 /// How many checkpoints of the protected bytes are touched ahead.
 const CHECKPOINTS_AHEAD: u64 = 8;
+/// Bytes touched ahead of checkpoints so small that eight of them are no lead: two steps of touching.
+const SMALL_AHEAD: u64 = 8 << 20;
 /// The least slack in bytes.
 pub const LEAST_SLACK: u64 = 64 << 20;
 /// The slack is this share (1/10) of the bytes held.
@@ -50,7 +52,8 @@ impl PrefaultTarget {
 
     /// The target in bytes.
     pub fn bytes(&self) -> u64 {
-        let likely = self.expected.saturating_mul(CHECKPOINTS_AHEAD).saturating_add(self.held);
+        let small = self.held.min(SMALL_AHEAD);
+        let likely = self.expected.saturating_mul(CHECKPOINTS_AHEAD).saturating_add(small);
         self.held.saturating_add(likely.min(slack(self.held)))
     }
 }
@@ -61,8 +64,8 @@ mod tests {
 
     use super::*;
 
-    /// Catches touching for a job that stores nothing, touching that falls behind use, and a target that
-    /// shrinks when less is protected.
+    /// Catches touching for a job that stores nothing, touching that falls behind use, a target that shrinks
+    /// when less is protected, and memory beside many small checkpoints that none of them will use.
     #[test]
     fn pages_are_made_ahead_of_what_comes() {
         let mut target = PrefaultTarget::default();
@@ -75,6 +78,9 @@ mod tests {
         assert_eq!(target.bytes(), 2 * 700 + 800);
         target.hold(300);
         assert_eq!(target.bytes(), 2 * 300 + 800);
+        target.hold(1 << 30);
+        assert_eq!(target.bytes(), (1 << 30) + SMALL_AHEAD + 800);
+        target.hold(300);
         target.note_checkpoint(u64::MAX / 2);
         assert_eq!(target.bytes(), 300 + LEAST_SLACK);
         target.hold(u64::MAX);
