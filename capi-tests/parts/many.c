@@ -222,6 +222,49 @@ static void recorded_in_replays(void)
     EMPTY_LOG();
 }
 
+static int key, values[3];
+
+static int copy_attribute(MPI_Comm comm, int keyval, void *extra, void *from, void *to, int *flag)
+{
+    *(void **)to = from;
+    *flag = 1;
+    (void)comm, (void)keyval, (void)extra;
+    return MPI_SUCCESS;
+}
+
+/* What a duplicate has from its parent; parents and their attributes differ from one to the next. */
+static void inherited(int step)
+{
+    MPI_Comm copy, other;
+    int *value = NULL, has;
+    MPI(MPI_Comm_dup(parent, &copy));
+    MPI(MPI_Comm_free(&copy));
+    MPI(MPI_Comm_dup(MPI_COMM_SELF, &copy));
+    MPI(MPI_Comm_set_attr(copy, key, &values[step % 3]));
+    MPI(MPI_Comm_dup(copy, &other));
+    MPI(MPI_Comm_free(&copy));
+    MPI(MPI_Comm_get_attr(other, key, &value, &has));
+    EQUAL(has, 1);
+    CHECK(value == &values[step % 3]);
+    MPI(MPI_Comm_free(&other));
+    MPI(MPI_Comm_set_attr(parent, key, &values[step % 2]));
+    MPI(MPI_Comm_dup(parent, &copy));
+    MPI(MPI_Comm_get_attr(copy, key, &value, &has));
+    EQUAL(has, 1);
+    CHECK(value == &values[step % 2]);
+    MPI(MPI_Comm_free(&copy));
+}
+
+static void attributes(void)
+{
+    MPI(MPI_Comm_create_keyval(copy_attribute, MPI_COMM_NULL_DELETE_FN, &key, NULL));
+    MPI(MPI_Comm_dup(MPI_COMM_SELF, &parent));
+    parts(inherited);
+    part(inherited);
+    MPI(MPI_Comm_free(&parent));
+    MPI(MPI_Comm_free_keyval(&key));
+}
+
 int main(int argc, char **argv)
 {
     begin_program(&argc, &argv);
@@ -243,5 +286,6 @@ int main(int argc, char **argv)
     part(overlapping);
     in_snapshots();
     recorded_in_replays();
+    attributes();
     return end_program();
 }

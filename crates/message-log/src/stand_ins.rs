@@ -3,9 +3,10 @@
 //! with the same processes, one is kept and represents all; the others are freed when the application
 //! frees them, as MPI has a limited number.
 //!
-//! A replay repeats the calls that set attributes, names and error handlers of one of them.
+//! A replay repeats the calls that set names and error handlers of one of them. Attributes that a
+//! duplicate has from its parent come with no call, so a communicator with attributes represents only itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
 
 use crate::log::Call;
@@ -39,6 +40,8 @@ struct StandIn {
 pub(crate) struct StandIns {
     origins: HashMap<usize, CommOrigin>,
     kept: Vec<StandIn>,
+    /// Communicators that have, or had, attributes of the application's.
+    with_attributes: HashSet<usize>,
 }
 
 impl StandIns {
@@ -47,7 +50,30 @@ impl StandIns {
     /// # Errors
     /// Out of memory.
     pub(crate) fn reserve(&mut self) -> Result<(), NoMemory> {
+        self.with_attributes.try_reserve(1)?;
         Ok(self.origins.try_reserve(1)?)
+    }
+
+    /// The application gives a communicator an attribute.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub(crate) fn note_attribute(&mut self, handle: usize) -> Result<(), NoMemory> {
+        self.with_attributes.try_reserve(1)?;
+        self.with_attributes.insert(handle);
+        Ok(())
+    }
+
+    /// A duplicate of `parent` has been made, for which there is room. It may have its parent's attributes.
+    pub(crate) fn duplicated(&mut self, parent: usize, handle: usize) {
+        if self.with_attributes.contains(&parent) {
+            self.with_attributes.insert(handle);
+        }
+    }
+
+    /// A communicator is gone, and another may get its handle.
+    pub(crate) fn forget(&mut self, handle: usize) {
+        self.with_attributes.remove(&handle);
     }
 
     /// Adds a new communicator. `origin` is `None` if it is older than the log.
@@ -78,8 +104,11 @@ impl StandIns {
         at: u64,
     ) -> Result<usize, NoMemory> {
         // A replay uses only one of them at a time.
+        let attributes = &self.with_attributes;
+        let plain = |handle: &usize| !attributes.contains(handle);
         let free = self.kept.iter_mut().filter(|kept| kept.call == call && kept.end <= made);
-        let same = free.into_iter().find(|kept| are_alike(mpi, kept.handle, handle));
+        let mut alike = free.filter(|kept| plain(&kept.handle) && plain(&handle));
+        let same = alike.find(|kept| are_alike(mpi, kept.handle, handle));
         if let Some(kept) = same {
             (kept.end, kept.at) = (end, at);
             return Ok(kept.handle);
@@ -100,6 +129,7 @@ impl StandIns {
             self.kept.iter().filter(|kept| kept.is_due(oldest)).map(|kept| kept.handle).collect();
         self.kept.retain(|kept| !kept.is_due(oldest));
         for handle in &gone {
+            self.with_attributes.remove(handle);
             let mut place = 0usize;
             let at = (&raw mut place).cast();
             // SAFETY: room for the widest handle; the handle is live, since the application's

@@ -79,6 +79,17 @@ pub(crate) fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_i
     })
 }
 
+/// A call that gives a communicator an attribute; a replay repeats it.
+pub(crate) fn set_attribute(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        let comm = state.mpi.abi.truncate(comm);
+        match state.stand_ins.note_attribute(comm) {
+            Ok(()) => real(),
+            Err(NoMemory) => refuse::no_memory(&state.mpi, comm, call.0),
+        }
+    })
+}
+
 /// A call that frees a communicator.
 ///
 /// # Safety
@@ -164,12 +175,17 @@ impl State {
         let made = is_logged.then_some((call, event));
         let origin = CommOrigin { first: event + u64::from(made.is_some()), made };
         self.stand_ins.made(handle, (self.parts.live() > 0).then_some(origin));
+        self.stand_ins.forget(handle);
+        if call.0.starts_with("MPI_Comm_dup") {
+            self.stand_ins.duplicated(comm, handle);
+        }
     }
 
     /// A communicator is freed.
     pub(crate) fn forget_comm(&mut self, handle: usize) {
         self.names.forget(handle);
         self.store.comms.forget(handle);
+        self.stand_ins.forget(handle);
         if let Some(resend) = &mut self.resend {
             resend.comms.forget(handle);
         }

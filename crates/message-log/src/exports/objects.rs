@@ -2,6 +2,8 @@
 
 #![allow(non_snake_case)] // As MPI names them.
 
+use std::ffi::c_int;
+
 use crate::calls::deferred_free::{self, FreeCall};
 use crate::calls::objects;
 use crate::pmpi::{Handle, Passed, Ptr};
@@ -74,6 +76,14 @@ makes_types! {
 exports! {
     fn MPI_Comm_set_info(comm: Handle, info: Handle)
         inside |call, real| objects::set(call, comm, real);
+}
+
+// Fortran's interfaces set attributes within the MPI library, unseen.
+exports! {
+    fn MPI_Comm_set_attr(comm: Handle, keyval: c_int, value: Ptr)
+        |_at, call, real| objects::set_attribute(call, comm, real);
+    fn MPI_Attr_put(comm: Handle, keyval: c_int, value: Ptr)
+        |_at, call, real| objects::set_attribute(call, comm, real);
 }
 
 /// Defines functions that free the object of their argument: outside and inside parts, and from inside an MPI
