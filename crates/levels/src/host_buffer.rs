@@ -70,9 +70,9 @@ pub struct HostBuffer {
 pub enum Claim {
     /// A unit without pages, which is the thread's to touch.
     Unit(Range<u64>),
-    /// All units that are needed for now have pages, or are being given them.
+    /// All units that are needed for now have pages, or are being given them. Some may go back.
     Enough,
-    /// All units have pages or are claimed, or [`HostBuffer::stop`] was called.
+    /// All units have pages or are claimed and keep them, or [`HostBuffer::stop`] was called.
     Nothing,
 }
 

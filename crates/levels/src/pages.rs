@@ -166,10 +166,14 @@ impl Pages {
         had_enough && !self.is_enough()
     }
 
-    /// Whether all units that are needed for now have or get their pages, and others have not.
+    /// Whether all units that are needed for now have or get their pages, and there may be more to touch later:
+    /// others have none, or pages may go back.
     pub(crate) fn has_enough(&mut self) -> bool {
         self.pass();
-        self.front < self.touched.len() && self.is_enough()
+        match self.front < self.touched.len() {
+            true => self.is_enough(),
+            false => self.target.is_some(),
+        }
     }
 
     fn is_enough(&self) -> bool {
@@ -210,7 +214,7 @@ impl Pages {
     /// involved in flushes are touched").
     pub fn claim(&mut self) -> Option<Range<u64>> {
         self.pass();
-        if self.front == self.touched.len() || self.has_enough() {
+        if self.front == self.touched.len() || self.is_enough() {
             return None;
         }
         let unit = self.front;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::State;
 use crate::catalog::entry::{FileCopy, FileLevel, Id, Life};
+use policy::evict::EvictionClass;
 
 impl State {
     /// Removes a name's checkpoints from memory and scratch (`VELOC_Cleanup`). Those whose persistent copy
@@ -43,7 +44,8 @@ impl State {
     }
 
     /// A version's file is about to be removed from a level because there are too many. Returns false if it
-    /// is in use and must stay. A checkpoint that is in no file afterwards is dropped.
+    /// is in use and must stay. A checkpoint that is in no file afterwards is dropped; one beyond the limit of
+    /// persistent files that is still in scratch leaves memory.
     pub(crate) fn forget_file(&mut self, name: &str, version: i32, level: FileLevel) -> bool {
         let Some(id) = self.find(name, version) else {
             return true;
@@ -71,12 +73,27 @@ impl State {
             return false;
         }
         *file = FileCopy::Absent;
-        if entry.in_file() {
-            self.reindex(id);
-        } else {
+        if !entry.in_file() {
             self.discard(id, false);
+            return true;
+        }
+        self.reindex(id);
+        if level == FileLevel::Persistent {
+            self.vacate(id);
         }
         true
+    }
+
+    /// Gives up the bytes in memory of a checkpoint that is in a file, unless somebody uses them or will.
+    fn vacate(&mut self, id: Id) {
+        for level in self.levels() {
+            let Some(entry) = self.entries.get(&id) else { return };
+            let class = entry.lists.victim[level.index()];
+            let may_go = class.is_some_and(|class| class < EvictionClass::Discardable);
+            if may_go && entry.hints.is_empty() {
+                self.evict(id, level);
+            }
+        }
     }
 
     /// Another file has replaced one that was found: drops the knowledge of the old file, and its

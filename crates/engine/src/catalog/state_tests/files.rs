@@ -165,6 +165,37 @@ fn a_file_that_is_being_made_persistent_is_not_removed() {
     assert!(world.state.forget_file(NAME, 1, FileLevel::Persistent));
 }
 
+/// Catches memory that is full of versions which `max_versions` has removed, and one that is read again from a
+/// file although it was about to be restored.
+#[test]
+fn what_is_beyond_the_limit_is_not_kept_in_memory_but_in_scratch() {
+    let mut world = World::new(Job0 {
+        device: 0,
+        host: 100,
+        third: None,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+        beside: None,
+    });
+    for version in 1..=3 {
+        assert!(world.capture(version, [0, 20]));
+        world.everybody_works();
+    }
+    world.state.hint(NAME, 2);
+    let held = |world: &World| world.state.used(Level::HOST);
+    assert_eq!(held(&world), 60);
+    world.prune(1, FileLevel::Persistent);
+    assert_eq!(held(&world), 40);
+    world.prune(2, FileLevel::Persistent);
+    assert_eq!(held(&world), 40, "it is to be read next");
+    world.prune(3, FileLevel::Scratch);
+    assert_eq!(held(&world), 40);
+    world.state.check().unwrap();
+    world.restore(1);
+}
+
 /// The scratch file disappears before it is copied. Catches memory that is freed as if the file existed, and
 /// a copy that is not retried on request.
 #[test]
