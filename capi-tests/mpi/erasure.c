@@ -9,6 +9,8 @@
  *   begin     restores version `to` without asking which there are
  *   route     the same as take, with a file of the application's own for each version
  *   reroute   the same as restore, for such files
+ *   turns     takes 1, 2, which has what was written since, and 1 again
+ *   turned    restores 2 of these
  *   cleanup   removes all versions of the name
  *   die       takes version `to`; process 1 is killed at once
  *   init      VELOC_Init is refused; the reason has `words`
@@ -95,6 +97,38 @@ static void route(int version, int write)
         OK(VELOC_Restart_end(1));
 }
 
+/* The second of two checkpoints, for which a part was written. */
+static void second(void)
+{
+    fill(data, length(1), rank, 1);
+    fill(data, 100, rank, 2);
+}
+
+static void turns(void)
+{
+    protect(1);
+    fill(data, length(1), rank, 1);
+    OK(VELOC_Checkpoint("x", 1));
+    second();
+    OK(VELOC_Checkpoint("x", 2));
+    OK(VELOC_Checkpoint_wait());
+    data[0] ^= 1;
+    OK(VELOC_Checkpoint("x", 1));
+}
+
+static void turned(void)
+{
+    char *expected = data;
+    data = get_memory(LARGEST);
+    protect(1);
+    memset(data, 0xee, LARGEST);
+    OK(VELOC_Restart("x", 2));
+    char *found = data;
+    data = expected;
+    second();
+    CHECK(memcmp(found, expected, length(1)) == 0);
+}
+
 /* Lines of several processes run into each other. */
 static void finish(void)
 {
@@ -157,6 +191,10 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "refused") == 0) {
         REFUSED(VELOC_Restart("x", to),
                 rank == (int)number(argc, argv, "lost", 0) ? option(argc, argv, "words", "") : "");
+    } else if (strcmp(what, "turns") == 0) {
+        turns();
+    } else if (strcmp(what, "turned") == 0) {
+        turned();
     } else if (strcmp(what, "cleanup") == 0) {
         OK(VELOC_Cleanup("x"));
     } else if (strcmp(what, "die") == 0) {

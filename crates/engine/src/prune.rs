@@ -30,6 +30,9 @@ impl Shared {
         }
         if level == FileLevel::Scratch {
             self.protect(name, version);
+            for (name, version) in self.files.take_made_whole() {
+                self.protect(&name, version);
+            }
         }
         let (managed, extra) =
             self.catalog.read(|state| (state.is_managed(id), state.is_extra(id)));

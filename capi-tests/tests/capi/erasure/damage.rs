@@ -16,6 +16,20 @@ fn parities_that_are_missing_are_made_again() {
     assert!(fs::read(jobs.parity(2, 3)).unwrap() == before);
 }
 
+/// A number is taken again whose file a delta needs, which becomes a file with everything. Catches parities of the
+/// delta that stay, and a version that no other process can bring back from then on.
+#[test]
+fn a_delta_made_whole_is_protected_again() {
+    for mode in ["sync", "async"] {
+        let configuration = format!("mode = {mode}\nec_interval = 0\nincremental = true\n");
+        let Some(jobs) = Jobs::new(&MPICH, 3, &configuration) else { return };
+        jobs.good("case=turns");
+        assert_eq!(jobs.protected(), [1, 2], "{mode}");
+        jobs.lose(1);
+        jobs.good("case=turned");
+    }
+}
+
 /// Nothing is lost, but a byte has changed behind a good header: the damage is found before the
 /// restore, and the file is rebuilt by the other processes, or else read from persistent.
 #[test]

@@ -95,6 +95,8 @@ pub struct Files {
     /// Read where a checkpoint's file gets its name or goes; written where one gets other bytes of the same version
     /// ([`rebased`]), which must not take the place of a newer one.
     names: Arc<RwLock<()>>,
+    /// The files in scratch that have got other bytes, and have no parities since: names and versions.
+    made_whole: Arc<Mutex<Vec<(String, i32)>>>,
 }
 
 /// Which companions a checkpoint's file may have in scratch. Those that cannot be there are not
@@ -253,6 +255,7 @@ impl Files {
             incremental: config.incremental,
             is_successor: false,
             names: Arc::default(),
+            made_whole: Arc::default(),
         };
         let looked = found.scratch.as_deref().map(|scratch| found.look_through_scratch(scratch));
         let others = [&found.persistent, &used].into_iter().flatten();

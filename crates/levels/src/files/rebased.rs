@@ -96,7 +96,16 @@ impl Files {
         self.stamp_copy(level, &written.temporary, taken);
         let durability = self.durability_in(level);
         self.put_checksum(name, version, written.digest, durability)?;
-        files::atomic_replace(&written.temporary, &opened.path, durability)
+        files::atomic_replace(&written.temporary, &opened.path, durability)?;
+        if level == FileLevel::Scratch {
+            self.made_whole.lock().push((name.to_owned(), version));
+        }
+        Ok(())
+    }
+
+    /// The versions whose files in scratch have got everything since the last call, and have no parities.
+    pub fn take_made_whole(&self) -> Vec<(String, i32)> {
+        std::mem::take(&mut *self.made_whole.lock())
     }
 }
 
