@@ -288,6 +288,26 @@ impl Registration {
             now = changed.wait_for(all.lock(), KEEP_ALIVE);
         }
     }
+
+    /// Waits until what the earlier clients have left that have ended is written or kept, at most for so long.
+    pub(super) fn wait_for_ended(&self, at_most: Duration) {
+        let Clients { all, changed } = &*self.clients;
+        let here = encode(&Reply::Alive).unwrap_or_default();
+        let since = Instant::now();
+        let mut now = all.lock();
+        loop {
+            let ended = |(number, (rank, client)): (&u64, &(Option<u32>, Arc<Client>))| {
+                *number < self.number && rank.is_some() && client.has_ended_or_ends()
+            };
+            let left = at_most.saturating_sub(since.elapsed());
+            if !now.by_number.iter().any(ended) || left.is_zero() {
+                return;
+            }
+            drop(now);
+            let _ = self.client.socket.send(&here, &[]);
+            now = changed.wait_for(all.lock(), KEEP_ALIVE.min(left));
+        }
+    }
 }
 
 impl Drop for Registration {
@@ -352,6 +372,24 @@ mod tests {
         let (_, [(first, _own), (second, _other)]) = clients("lives");
         first.wait_for_predecessors(7, None);
         second.wait_for_predecessors(7, None);
+    }
+
+    /// Catches a list without what a job has left that has just ended, and one that waits for a job that runs, or for
+    /// ever.
+    #[test]
+    fn who_has_ended_is_waited_for_by_who_asks() {
+        let (clients, [(first, own), (second, other)]) = clients("ended");
+        first.wait_for_predecessors(7, None);
+        second.wait_for_ended(Duration::MAX);
+        drop(own);
+        second.wait_for_ended(Duration::from_millis(1));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| second.wait_for_ended(Duration::MAX));
+            assert!(hears(&other) && hears(&other), "it does not wait");
+            drop(first);
+            waiting.join().unwrap();
+        });
+        drop(clients);
     }
 
     /// Catches a client that stays registered after a panic, so that later ones wait for ever.

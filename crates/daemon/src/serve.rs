@@ -19,6 +19,9 @@ use super::{recover, WriterLimit};
 /// How long a new connection may be silent, until a client's `watchdog_interval` is known.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a list of what is kept waits for a job that has just ended: writing may take long.
+const LIST_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Serves one client until it has ended and its data is written.
 pub(super) fn serve_client(
     registration: &Registration,
@@ -38,8 +41,14 @@ pub(super) fn serve_client(
             Some(here) => here,
             None => return Ok(()),
         },
-        First::Lists => return tell(client, keeper.list()),
-        First::Drops => return tell(client, keeper.free("veloc-backend drop was called")),
+        First::Lists => {
+            registration.wait_for_ended(LIST_TIMEOUT);
+            return tell(client, keeper.list());
+        }
+        First::Drops => {
+            registration.wait_for_ended(Duration::MAX);
+            return tell(client, keeper.free("veloc-backend drop was called"));
+        }
     };
     log_file::set_directory(&hello.config);
     check_protocol(&hello)?;

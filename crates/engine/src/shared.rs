@@ -260,6 +260,15 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
+    /// # Errors
+    /// The job is ending, and what is not in a file yet is its successor's.
+    pub fn go_on(&self) -> Result<()> {
+        match self.stopping() {
+            true => Err(Error::new(Kind::Internal, "the job is ending")),
+            false => Ok(()),
+        }
+    }
+
     /// Waits until the backend has finished writing for an earlier job of this rank, before files get their
     /// names. False: the job ends, or nothing [may be written](Self::may_write).
     pub(crate) fn await_predecessor(&self) -> bool {

@@ -34,6 +34,10 @@ pub fn write(shared: &Shared) -> Result<()> {
     while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
         shared.make_room(FileLevel::Scratch, &job.name);
         let written = write_temporary(shared, &job);
+        if written.is_err() && shared.stopping() {
+            // As after a kill: the successor writes it.
+            return Ok(());
+        }
         let naming = shared.naming.lock();
         let result = written
             .and_then(|written| give_name(&naming, shared, &job, written))
@@ -94,6 +98,9 @@ pub(super) fn persist_one(
             bring(shared, &mut job, memory)
         }
     };
+    if brought.is_err() && shared.stopping() {
+        return;
+    }
     let job = &job;
     // Whoever finds it in persistent finds it in scratch, where it is nearer: not an older one.
     let alone = shared.catalog.wait_for_transfer(|state| state.is_alone(job.id));
@@ -233,9 +240,17 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
             Ok(complete)
         }
         Err(error) => {
-            complete.discard();
+            discard(shared, complete);
             Err(error)
         }
+    }
+}
+
+/// Removes a file that was not completed. The end of the job waits for its worker.
+fn discard(shared: &Shared, written: Written) {
+    match shared.stopping() {
+        true => written.discard_behind(),
+        false => written.discard(),
     }
 }
 
@@ -288,7 +303,7 @@ fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
         Err(error) => {
             // A part is in the file shared by all.
             if place.is_none() {
-                output.finish().discard();
+                discard(shared, output.finish());
             }
             Err(error)
         }

@@ -15,6 +15,9 @@ use levels::space::Extent;
 use os::error::{Error, Kind, Result};
 use trace::metrics::Stop;
 
+/// Bytes of the host buffer after which its reader asks whether the engine stops: it is waited for then.
+const ASK_EVERY: usize = 8 << 20;
+
 /// Takes bytes piece by piece.
 pub(crate) type Put<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
 
@@ -24,7 +27,7 @@ pub trait Store: Debug + Send + Sync {
     /// meanwhile; nothing is being read when this returns.
     ///
     /// # Errors
-    /// The errors of the memory, and of `put`.
+    /// The errors of the memory, and of `put`; the engine stops.
     fn read(&self, shared: &Shared, place: Extent, put: &mut Put<'_>) -> Result<()>;
 
     /// Copies bytes to a place of the same size, which the catalog has given the caller.
@@ -35,9 +38,15 @@ pub trait Store: Debug + Send + Sync {
 }
 
 impl Store for HostBuffer {
-    fn read(&self, _: &Shared, place: Extent, put: &mut Put<'_>) -> Result<()> {
+    fn read(&self, shared: &Shared, place: Extent, put: &mut Put<'_>) -> Result<()> {
         // SAFETY: a complete copy, which does not change while it is read, within the mapping.
-        put(unsafe { std::slice::from_raw_parts(self.address(place.offset), place.len as usize) })
+        let bytes = unsafe {
+            std::slice::from_raw_parts(self.address(place.offset), place.len as usize)
+        };
+        bytes.chunks(ASK_EVERY).try_for_each(|piece| {
+            shared.go_on()?;
+            put(piece)
+        })
     }
 
     fn write(&self, _: &Shared, place: Extent, bytes: &[u8]) -> Result<()> {

@@ -64,6 +64,30 @@ fn take(engine: &Engine, version: i32) -> Result<()> {
     engine.commit(open)
 }
 
+/// Catches a job whose end waits for the whole of a file that its successor will write.
+#[test]
+fn what_is_being_written_ends_with_the_engine() {
+    let text = "mode = async\nephemeral = true\nhost_cache_size = 64M\n";
+    let (config, _) = Config::from_text(text, |_| None).unwrap();
+    let engine = Engine::start(config, Process::single(0), None).unwrap();
+    let shared = &engine.shared;
+    let (mut passed, whole) = (0, Extent { offset: 0, len: 64 << 20 });
+    let read = |stops: bool, passed: &mut usize| {
+        shared.host().unwrap().read(shared, whole, &mut |piece| {
+            *passed += piece.len();
+            if stops {
+                shared.stop();
+            }
+            Ok(())
+        })
+    };
+    read(false, &mut passed).unwrap();
+    assert_eq!(passed as u64, whole.len);
+    passed = 0;
+    assert!(read(true, &mut passed).is_err());
+    assert_eq!(passed, ASK_EVERY);
+}
+
 /// Catches a level whose bytes are not the checkpoint's, or are not found, or that does not make room above.
 #[test]
 fn checkpoints_overflow_to_one_more_level_and_come_back() {

@@ -10,7 +10,6 @@ use std::os::fd::AsRawFd as _;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::OnceLock;
-use std::thread::Builder;
 
 use rustix::process::{getrlimit, Resource};
 
@@ -25,9 +24,6 @@ pub const ALIGNMENT: usize = 2 << 20;
 
 /// From so many bytes on, a thread gives the pages back.
 const LARGE: usize = 64 << 20;
-
-/// Its stack in bytes.
-const STACK: usize = 64 << 10;
 
 /// Mapped memory, unmapped when dropped, or soon after.
 #[derive(Debug)]
@@ -306,11 +302,7 @@ impl Drop for Mapping {
         // Giving pages back takes tens of milliseconds for each GiB, for which nobody need wait who can do without
         // the addresses.
         let behind = len >= LARGE && getrlimit(Resource::As).current.is_none();
-        let started = behind.then(|| {
-            let builder = Builder::new().name("veloc-unmap".to_owned()).stack_size(STACK);
-            threads::unsignalled(|| builder.spawn(unmap)).is_ok()
-        });
-        if started != Some(true) {
+        if !behind || !threads::behind("veloc-unmap", unmap) {
             unmap();
         }
     }

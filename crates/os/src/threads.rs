@@ -45,7 +45,7 @@ pub fn join(threads: impl IntoIterator<Item = JoinHandle<()>>, at_most: Duration
         let mut pause = Duration::from_micros(20);
         while !thread.is_finished() && since.elapsed() < at_most {
             thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(10));
+            pause = (pause * 2).min(Duration::from_millis(1));
         }
         let name = thread.thread().name().unwrap_or("without a name").to_owned();
         if !thread.is_finished() {
@@ -58,6 +58,15 @@ pub fn join(threads: impl IntoIterator<Item = JoinHandle<()>>, at_most: Duration
         }
     }
     said
+}
+
+/// The stack in bytes of a thread that makes one call.
+const SMALL_STACK: usize = 64 << 10;
+
+/// Has a thread do `work`, for which nobody waits. False: there is no thread, and `work` is dropped.
+pub fn behind(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+    let builder = thread::Builder::new().name(name.to_owned()).stack_size(SMALL_STACK);
+    unsignalled(|| builder.spawn(work)).is_ok()
 }
 
 /// Blocks the calling thread's signals until it is dropped on that thread.

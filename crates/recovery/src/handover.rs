@@ -152,9 +152,7 @@ pub fn kept() -> Result<Vec<Kept>> {
     for path in kept_sockets()? {
         // A backend that is about to end keeps nothing.
         let Some(socket) = said(&path, &First::Lists)? else { continue };
-        while let Some((Reply::Keeps(kept), _)) = receive(&socket, PATIENCE)? {
-            found.push(*kept);
-        }
+        told(&socket, &mut found)?;
     }
     found.sort_by(|a, b| {
         (&a.name, a.process.rank, a.since).cmp(&(&b.name, b.process.rank, b.since))
@@ -169,15 +167,25 @@ pub fn kept() -> Result<Vec<Kept>> {
 pub fn drop_kept(name: &str) -> Result<Vec<Kept>> {
     let mut found = Vec::new();
     if let Some(socket) = said(&path_of_name(name)?, &First::Drops)? {
-        while let Some((Reply::Keeps(kept), _)) = receive(&socket, PATIENCE)? {
-            found.push(*kept);
-        }
+        told(&socket, &mut found)?;
     }
     if found.is_empty() {
         let what = format!("no veloc-backend of this user on this host keeps anything as {name}");
         return Err(Error::new(Kind::NotFound, what));
     }
     Ok(found)
+}
+
+/// What a backend keeps. It may first have to take what a job has left that has just ended.
+fn told(socket: &Socket, found: &mut Vec<Kept>) -> Result<()> {
+    while let Some((reply, _)) = receive(socket, PATIENCE)? {
+        match reply {
+            Reply::Keeps(kept) => found.push(*kept),
+            Reply::Alive => {}
+            _ => break,
+        }
+    }
+    Ok(())
 }
 
 /// Connects and sends `first`. `None`: there is no backend.

@@ -9,7 +9,7 @@ use super::hashing::{is_worth_a_thread, Hashing, Piece, PIECE};
 use format::frames::Compressor;
 use format::proof::{Digest, Hasher, Sort};
 use os::error::{Error, Result};
-use os::files;
+use os::{files, threads};
 
 /// A file that is being written, under its temporary name.
 #[derive(Debug)]
@@ -185,6 +185,14 @@ impl Gathering<'_> {
 }
 
 impl Written {
+    /// [`discard`](Self::discard), without waiting for the system to give the file's memory back.
+    pub fn discard_behind(self) {
+        let bytes = File::open(&self.temporary);
+        self.discard();
+        // Whatever happens, the file is closed.
+        let _ = threads::behind("veloc-remove", move || drop(bytes));
+    }
+
     /// Removes the file. A failure is a warning: the failure that made the file useless is the one
     /// to report.
     pub fn discard(self) {
