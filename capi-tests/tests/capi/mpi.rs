@@ -114,6 +114,29 @@ fn configurations_that_differ() {
     }
 }
 
+/// What is cleaned up goes from scratch, and its copies in persistent count towards the limit there. Catches an
+/// agreement that takes them for missing, so that none is ever removed.
+#[test]
+fn what_was_cleaned_up_is_limited_in_persistent() {
+    for mpi in every_mpi() {
+        for mode in ["sync", "async"] {
+            let job = Job::new(&format!(
+                "mode = {mode}\nscratch = DIR/scratch\npersistent = DIR/persistent\nmax_versions = 2\n"
+            ));
+            let commands = "take=x:1 take=x:2 take=x:3 take=x:4 take=x:5 wait cleanup=x";
+            let Some(run) = mpi.script(&job, commands) else { return };
+            run.succeed();
+            let of = |versions: [i32; 2]| -> Vec<String> {
+                (0..3).flat_map(|rank| versions.map(|v| format!("x-{rank}-{v}.dat"))).collect()
+            };
+            assert_eq!(names(&job.persistent()), of([4, 5]), "{mode}");
+            let commands = "take=x:6 cleanup=x take=x:7 wait take=x:8 cleanup=x take=x:9";
+            mpi.script(&job, commands).unwrap().succeed();
+            assert_eq!(names(&job.persistent()), of([8, 9]), "{mode}");
+        }
+    }
+}
+
 /// A version that one process cannot restore any more is restored by none, and nothing is
 /// overwritten: its files are removed in mid-job, are cut or have changed, or the process has too
 /// little memory. Catches a process that counts on a file because it has written it, and an answer

@@ -40,9 +40,8 @@ pub trait Store: Debug + Send + Sync {
 impl Store for HostBuffer {
     fn read(&self, shared: &Shared, place: Extent, put: &mut Put<'_>) -> Result<()> {
         // SAFETY: a complete copy, which does not change while it is read, within the mapping.
-        let bytes = unsafe {
-            std::slice::from_raw_parts(self.address(place.offset), place.len as usize)
-        };
+        let bytes =
+            unsafe { std::slice::from_raw_parts(self.address(place.offset), place.len as usize) };
         bytes.chunks(ASK_EVERY).try_for_each(|piece| {
             shared.go_on()?;
             put(piece)

@@ -278,6 +278,9 @@ impl State {
 
     /// The state of a checkpoint's file in a level.
     pub fn file_state(&self, id: Id, level: FileLevel) -> FileState {
+        if level == FileLevel::Persistent && self.cleaned.contains(&id) {
+            return FileState::Present;
+        }
         let Some(entry) = self.entries.get(&id) else {
             return FileState::Missing;
         };

@@ -245,7 +245,7 @@ impl State {
                     entry.persistent = FileCopy::Present;
                     if entry.doomed && entry.life == Life::Live {
                         after = After::Unlink;
-                        self.discard(id, false);
+                        self.discard_cleaned(id);
                     }
                 }
                 Err(error) => {

@@ -90,6 +90,8 @@ pub struct State {
     starved: Option<Level>,
     /// The scratch files of an ephemeral job, to be removed at its end.
     spilled: BTreeSet<(Arc<str>, i32)>,
+    /// The last checkpoints that were cleaned up, and are in persistent.
+    cleaned: BTreeSet<Id>,
     /// The regions of the last checkpoint that was taken into memory.
     last_regions: Arc<[Region]>,
     next_id: Id,
@@ -145,6 +147,7 @@ impl State {
             fetching: false,
             starved: None,
             spilled: BTreeSet::new(),
+            cleaned: BTreeSet::new(),
             last_regions: Arc::from([]),
             next_id: 1,
             next_hint: 1,

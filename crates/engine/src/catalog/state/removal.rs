@@ -6,6 +6,9 @@ use super::State;
 use crate::catalog::entry::{FileCopy, FileLevel, Id, Life};
 use policy::evict::EvictionClass;
 
+/// How many checkpoints are remembered that were cleaned up: the agreement of the processes comes some checkpoints late.
+const MOST_CLEANED: usize = 1024;
+
 impl State {
     /// Removes a name's checkpoints from memory and scratch (`VELOC_Cleanup`). Those whose persistent copy
     /// has still to be made follow once it is. Returns the versions whose scratch files the caller must
@@ -35,7 +38,7 @@ impl State {
                     if entry.scratch != FileCopy::Writing {
                         unlink.push(version);
                     }
-                    self.discard(id, false);
+                    self.discard_cleaned(id);
                 }
             }
         }
@@ -109,6 +112,17 @@ impl State {
     /// The scratch files that an ephemeral job has written or is writing, by name and version.
     pub fn spilled(&self) -> Vec<(Arc<str>, i32)> {
         self.spilled.iter().cloned().collect()
+    }
+
+    /// Drops a checkpoint that was cleaned up. The agreement on what is in persistent may come to it later.
+    pub(super) fn discard_cleaned(&mut self, id: Id) {
+        if self.entries.get(&id).is_some_and(|entry| entry.persistent == FileCopy::Present) {
+            self.cleaned.insert(id);
+            if self.cleaned.len() > MOST_CLEANED {
+                self.cleaned.pop_first();
+            }
+        }
+        self.discard(id, false);
     }
 
     pub(super) fn discard(&mut self, id: Id, to_make_room: bool) {
