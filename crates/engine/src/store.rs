@@ -16,7 +16,7 @@ use os::error::{Error, Kind, Result};
 use trace::metrics::Stop;
 
 /// Bytes of the host buffer after which its reader asks whether the engine stops: it is waited for then.
-const ASK_EVERY: usize = 8 << 20;
+const ASK_EVERY: usize = 1 << 20;
 
 /// Takes bytes piece by piece.
 pub(crate) type Put<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
