@@ -294,7 +294,7 @@ fn killed_at_random_moments() {
             "mode = async\nscratch = DIR/scratch\nhost_cache_size = 64M\nincremental = true\nmax_versions = 2\n\
              scratch_versions = 2\nlog_prefix = DIR/log\n{more}"
         ));
-        let storm = job.run("incremental", "storm=1").start();
+        let storm = job.run("incremental", "storm=1").env("VELOC_LOG", "info").start();
         sleep(Duration::from_millis(random.below(400)));
         storm.signal(libc::SIGKILL);
         let killed = storm.end();

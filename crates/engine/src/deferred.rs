@@ -229,7 +229,12 @@ pub fn arrive(shared: &Shared) -> Result<()> {
         let carried = await_carrier(shared, &arrival, &mut deferred);
         let ahead = thawed.and_then(|ahead| carried.map(|()| ahead));
         shared.count_arrival(ahead.as_ref().ok().copied());
-        let failed = |error| MoveEnd::Failed(about(&arrival.name, arrival.version)(error));
+        let failed = |error| {
+            let error = about(&arrival.name, arrival.version)(error);
+            // The next call returns it. The process may be killed before.
+            log::info!("not captured: {error}");
+            MoveEnd::Failed(error)
+        };
         let end = match ahead.map(drop) {
             Ok(()) => match bring(shared, &mut queue, &arrival, &deferred) {
                 MoveEnd::Done => verify(shared, &deferred).map_or_else(failed, |()| MoveEnd::Done),
