@@ -98,12 +98,15 @@ pub(super) fn persist_one(
             bring(shared, &mut job, memory)
         }
     };
-    if brought.is_err() && shared.stopping() {
-        return;
-    }
     let job = &job;
     // Whoever finds it in persistent finds it in scratch, where it is nearer: not an older one.
     let alone = shared.catalog.wait_for_transfer(|state| state.is_alone(job.id));
+    if shared.stopping() && (brought.is_err() || alone.is_err()) {
+        if let Ok(Some(output)) = brought {
+            discard(shared, output.finish());
+        }
+        return;
+    }
     let mut gone = false;
     let (brought, named) = match (brought, alone) {
         (Ok(Some(output)), Ok(false)) => {

@@ -88,6 +88,27 @@ fn what_is_being_written_ends_with_the_engine() {
     assert_eq!(passed, ASK_EVERY);
 }
 
+/// Catches a thread that waits for another one, which has ended without a word, and is left behind.
+#[test]
+fn all_threads_end_whatever_is_being_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let text = format!(
+        "mode = async\nscratch = {at}/s\npersistent = {at}/p\nhost_cache_size = 64M\nsync_files = none\n"
+    );
+    for version in 0..8 {
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let engine = Engine::start(config, Process::single(0), None).unwrap();
+        let bytes = vec![version as u8; 48 << 20];
+        let mut open = engine.begin("x", version);
+        let place = Place::plain(1, bytes.as_ptr(), bytes.len());
+        engine.capture(&mut open, &[place], Vec::new()).unwrap();
+        engine.commit(open).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(3 * version as u64));
+        assert!(engine.stop_workers(), "a thread is left behind");
+    }
+}
+
 /// Catches a level whose bytes are not the checkpoint's, or are not found, or that does not make room above.
 #[test]
 fn checkpoints_overflow_to_one_more_level_and_come_back() {

@@ -126,7 +126,8 @@ impl Job {
         while let Some(mut job) = self.catalog.next(Worker::Persist, State::next_persist) {
             thread::yield_now();
             self.catalog.step(|state| state.leave_memory(&mut job));
-            let alone = self.catalog.wait_for_transfer(|state| state.is_alone(job.id)).unwrap();
+            let alone = self.catalog.wait_for_transfer(|state| state.is_alone(job.id));
+            let Ok(alone) = alone else { return };
             assert!(!alone, "each write succeeds");
             self.catalog.step(|state| state.persist_done(&job, Ok(())));
         }

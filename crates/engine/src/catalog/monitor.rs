@@ -113,17 +113,15 @@ impl Catalog {
         }
     }
 
-    /// Waits, for a worker, until `end` returns a value, which a transfer of another worker brings: it
-    /// ends also if the engine stops meanwhile. An error if a worker has failed.
+    /// Waits, for a worker, until `end` returns a value, which a transfer of another worker brings. An error if a worker
+    /// has failed, or the engine stops: then that may never come.
     pub(crate) fn wait_for_transfer<R>(&self, end: impl Fn(&State) -> Option<R>) -> Result<R> {
         let mut guarded = self.guarded.lock();
         loop {
             if let Some(result) = end(&guarded.state) {
                 return Ok(result);
             }
-            if let Some(error) = &guarded.broken {
-                return Err(error.clone());
-            }
+            guarded.check_running()?;
             self.wake(&mut guarded);
             guarded.app_waits += 1;
             guarded = self.app.wait(guarded);
