@@ -24,7 +24,7 @@ impl Files {
     /// # Errors
     /// Persistent cannot be read. A part that cannot be copied is a warning.
     pub fn rescue_parts(&self) -> Result<()> {
-        if self.is_successor {
+        if self.predecessor_began.is_some() {
             // The successors of other processes may be about to complete the file.
             return Ok(());
         }
