@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use os::error::{Error, Result};
 use os::is_ending;
@@ -30,8 +30,6 @@ pub(super) struct Client {
     process: Option<OwnedFd>,
     /// The process id, for messages.
     pub(super) number: i32,
-    /// When it has come. It has written no file before.
-    pub(super) began: SystemTime,
     writing: Mutex<Writing>,
 }
 
@@ -59,8 +57,7 @@ pub(super) enum End {
 impl Client {
     fn new(socket: Socket) -> Client {
         let process = socket.peer();
-        let (number, began) = (socket.peer_number(), SystemTime::now());
-        Client { number, began, socket, process, writing: Mutex::default() }
+        Client { number: socket.peer_number(), socket, process, writing: Mutex::default() }
     }
 
     /// Marks what this client leaves as memory for the next job that fits.

@@ -56,8 +56,7 @@ pub(super) fn finish(
     let buffer =
         mapping.map(|mapping| HostBuffer::over(mapping, config.pin_chunk_size, config.huge_pages));
     let keeps = kept.is_some();
-    let began = (directories, client.began);
-    let engine = Engine::take_over(config, *process, began, buffer, &records, kept)?;
+    let engine = Engine::take_over(config, *process, directories, buffer, &records, kept)?;
     client.is_written_by(engine.shared().clone());
     let drained = engine.drain();
     if keeps && !engine.stop_workers() {

@@ -4,7 +4,6 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use std::time::SystemTime;
 
 use super::buffer::host_buffer;
 use super::inherit::{self, inherit, Inherited, Memory};
@@ -153,18 +152,18 @@ impl Engine {
     /// scratch that have still to reach a file, and only writes them. If it goes on with their `ledger`, that
     /// stays true, and another process can go on where this one is stopped.
     ///
-    /// The other process `began` at that time. If the job had other processes, old versions are not removed: it is unknown which of them the others
+    /// If the job had other processes, old versions are not removed: it is unknown which of them the others
     /// have.
     pub fn take_over(
         config: Config,
         process: Process,
-        (directories, began): (&Inodes, SystemTime),
+        directories: &Inodes,
         host: Option<HostBuffer>,
         left: &[Left],
         ledger: Option<Ledger>,
     ) -> Result<Engine> {
-        let files = Files::open_for_successor(&config, process.rank, directories, began)?
-            .of_job(process.ranks);
+        let files =
+            Files::open_for_successor(&config, process.rank, directories)?.of_job(process.ranks);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
         if let Some(ledger) = ledger {
             state.hand_over_to(ledger);

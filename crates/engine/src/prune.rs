@@ -78,12 +78,9 @@ impl Shared {
                 let mut all: Vec<(Identity, i32)> = found
                     .iter()
                     .map(|version| (self.files.identity_in(level, name, *version), *version))
+                    // What does not tell its run may be the newest. It stays for the next job, which goes by times.
+                    .filter(|(identity, _)| identity.is_known())
                     .collect();
-                // What does not tell its run, and is not older than the process, may be its newest: it stays for the
-                // next job.
-                all.retain(|(identity, version)| {
-                    identity.is_known() || !self.files.may_be_of_predecessor(level, name, *version)
-                });
                 all.sort_by_key(|(identity, version)| {
                     (identity.run == run).then_some((identity.generation, *version))
                 });

@@ -1,7 +1,6 @@
 //! Checkpoints that find no room, or are never ended.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::time::SystemTime;
 
 use super::*;
 use crate::catalog::state::Worker;
@@ -23,15 +22,8 @@ fn what_the_system_has_no_memory_for_goes_to_a_file() {
     let host = HostBuffer::over(Mapping::of(&memory).unwrap(), 1 << 20, false);
     let host = Some(host.may_be_refused());
     memory.refuse_from(1 << 20).unwrap();
-    let engine = Engine::take_over(
-        config,
-        Process::single(0),
-        (&Vec::new(), SystemTime::now()),
-        host,
-        &[],
-        None,
-    )
-    .unwrap();
+    let engine =
+        Engine::take_over(config, Process::single(0), &Vec::new(), host, &[], None).unwrap();
     let bytes = vec![7u8; 3 << 20];
     let mut open = engine.begin("x", 1);
     let place = Place::plain(1, bytes.as_ptr(), bytes.len());

@@ -212,10 +212,8 @@ mod tests {
     #[test]
     fn an_heir_knows_where_the_directories_were() {
         with_directories(|config, without| {
-            let successor = |files: Files| {
-                Files::open_for_successor(config, 0, &files.inodes(), std::time::SystemTime::now())
-                    .unwrap()
-            };
+            let successor =
+                |files: Files| Files::open_for_successor(config, 0, &files.inodes()).unwrap();
             successor(without("none")).remove_scratch("x", 2, None).unwrap();
             names(successor(without("s")).remove_scratch("x", 1, None), "s");
         });

@@ -10,7 +10,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
-use std::time::SystemTime;
 
 use crate::level::FileLevel;
 use config::{Compress, Config, Proof, SyncFiles};
@@ -91,8 +90,8 @@ pub struct Files {
     compress: Compress,
     /// Files may have changes alone.
     incremental: bool,
-    /// When the process began whose successor this one is, if it is one.
-    predecessor_began: Option<SystemTime>,
+    /// This process is the successor of another one.
+    is_successor: bool,
     /// Read where a checkpoint's file gets its name or goes; written where one gets other bytes of the same version
     /// ([`rebased`]), which must not take the place of a newer one.
     names: Arc<RwLock<()>>,
@@ -254,7 +253,7 @@ impl Files {
             proof: config.proof,
             compress: config.compress,
             incremental: config.incremental,
-            predecessor_began: None,
+            is_successor: false,
             names: Arc::default(),
             made_whole: Arc::default(),
         };

@@ -24,7 +24,7 @@ impl Files {
     /// # Errors
     /// Persistent cannot be read. A part that cannot be copied is a warning.
     pub fn rescue_parts(&self) -> Result<()> {
-        if self.predecessor_began.is_some() {
+        if self.is_successor {
             // The successors of other processes may be about to complete the file.
             return Ok(());
         }

@@ -2,29 +2,17 @@
 
 use std::cell::Cell;
 
-use std::time::{Duration, SystemTime};
-
 use super::{Files, Inodes};
-use crate::level::FileLevel;
 use config::Config;
 use os::error::Result;
-use os::times;
-
-/// The times of files may lag behind the clock by so much.
-const TICK: Duration = Duration::from_millis(10);
 
 impl Files {
     /// Opens the directories of a process that this one goes on for, as they were when that one
-    /// `began`. A directory that cannot be had takes no files, and the others still do.
+    /// began. A directory that cannot be had takes no files, and the others still do.
     ///
     /// # Errors
     /// As [`Files::open`], of all directories that checkpoints are in.
-    pub fn open_for_successor(
-        config: &Config,
-        rank: u32,
-        directories: &Inodes,
-        began: SystemTime,
-    ) -> Result<Files> {
+    pub fn open_for_successor(config: &Config, rank: u32, directories: &Inodes) -> Result<Files> {
         let lacks_scratch = Cell::new(config.scratch.is_none());
         let opened = Files::open_or(config, rank, |key, error| {
             if key == "scratch" {
@@ -41,23 +29,12 @@ impl Files {
             log::error!("what belongs to {key} is not written: {error}");
             Ok(())
         })?;
-        Ok(Files { predecessor_began: Some(began), ..opened.in_directories(directories) })
+        Ok(Files { is_successor: true, ..opened.in_directories(directories) })
     }
 
     /// Whether these are of a process that has ended.
     pub fn goes_on_for_another(&self) -> bool {
-        self.predecessor_began.is_some()
-    }
-
-    /// Whether a version's file in a level may be of the process that has ended: nothing says that it is older.
-    pub fn may_be_of_predecessor(&self, level: FileLevel, name: &str, version: i32) -> bool {
-        let path = match level {
-            FileLevel::Scratch => self.scratch_path(name, version).ok(),
-            FileLevel::Persistent => self.persistent_path(name, version),
-        };
-        let written = path.and_then(|path| times::modified(&path).ok());
-        let began = self.predecessor_began.and_then(|began| began.checked_sub(TICK));
-        written.zip(began).is_none_or(|(written, began)| written >= began)
+        self.is_successor
     }
 }
 
@@ -76,12 +53,11 @@ mod tests {
         for (lacking, other) in [(&persistent, &scratch), (&scratch, &persistent)] {
             std::fs::write(lacking, "no directory").unwrap();
             assert!(Files::open(&config, 0).is_err());
-            let open = || Files::open_for_successor(&config, 0, &Inodes::new(), SystemTime::now());
-            open().unwrap();
+            Files::open_for_successor(&config, 0, &Inodes::new()).unwrap();
             assert!(other.is_dir());
             std::fs::remove_dir(other).unwrap();
             std::fs::write(other, "no directory").unwrap();
-            assert!(open().is_err());
+            assert!(Files::open_for_successor(&config, 0, &Inodes::new()).is_err());
             std::fs::remove_file(other).unwrap();
             std::fs::remove_file(lacking).unwrap();
         }
