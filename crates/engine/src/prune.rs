@@ -78,11 +78,10 @@ impl Shared {
                 let mut all: Vec<(Identity, i32)> = found
                     .iter()
                     .map(|version| (self.files.identity_in(level, name, *version), *version))
-                    // What does not tell its run may be the newest. It stays for the next job, which goes by times.
-                    .filter(|(identity, _)| identity.is_known())
                     .collect();
                 all.sort_by_key(|(identity, version)| {
-                    (identity.run == run).then_some((identity.generation, *version))
+                    let is_own = identity.is_known() && identity.run == run;
+                    is_own.then_some((identity.generation, *version))
                 });
                 kept.set_found(name, all.iter().map(|(_, version)| *version));
                 for (identity, version) in all {

@@ -53,12 +53,10 @@ fn write_of(text: &str, versions: &[i32], identity: Identity) {
 }
 
 /// A job had written its newest version itself, and not those before it. Catches a newest version that is removed for
-/// older ones because they come later; one of another run, with a higher number, that stays for that; and one that goes
-/// because it does not tell its run.
+/// older ones because they come later; and one of another run, with a higher number, that stays for that.
 #[test]
 fn what_comes_late_is_no_younger() {
-    let cases: [(u64, &[i32]); 3] = [(7, &[3, 4]), (6, &[2, 3]), (0, &[1, 2, 3, 4])];
-    for (run_of_newest, expected) in cases {
+    for (run_of_newest, expected) in [(7, [3, 4]), (6, [2, 3])] {
         let folder = tempfile::tempdir().unwrap();
         let text = format!("mode = async\nscratch = {}\n", folder.path().display());
         write(&text, &[1, 4], run_of_newest);
