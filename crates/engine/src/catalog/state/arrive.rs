@@ -47,6 +47,7 @@ impl State {
         self.commit(id, regions, persist);
         if arriving.contains(&true) && self.entries.contains_key(&id) {
             self.arrivals.push_back(id);
+            self.incomplete.insert(id);
             self.changes += 1;
             // The memory is read until the deferred capture ends, whatever becomes of the checkpoint.
             self.started(id, true);
@@ -62,12 +63,19 @@ impl State {
 
     /// Whether deferred captures are not complete yet.
     pub(crate) fn arriving(&self) -> bool {
-        self.entries.values().any(|entry| entry.arriving.contains(&true))
+        !self.incomplete.is_empty()
+    }
+
+    /// Whether a checkpoint was taken before all whose deferred captures are not complete. Others get no file before
+    /// these: after a kill, what is in files counts as older than what is not.
+    pub(super) fn is_in_turn(&self, id: Id) -> bool {
+        self.incomplete.first().is_none_or(|first| id < *first)
     }
 
     /// Ends a deferred capture. If it failed, the checkpoint does not exist.
     pub fn arrived(&mut self, id: Id, end: MoveEnd) {
         let mut lost = false;
+        self.incomplete.remove(&id);
         let staging = self.staging;
         if let Some(entry) = self.entries.get_mut(&id) {
             let arriving = std::mem::take(&mut entry.arriving);

@@ -90,6 +90,7 @@ impl State {
     pub(crate) fn next_write(&mut self) -> Option<FileJob> {
         let now = self
             .writable(&self.write)
+            .filter(|(_, id)| self.is_in_turn(*id))
             .or_else(|| self.spill.first().copied().filter(|_| self.pressed()));
         let (_, id) = now?;
         let sources = self.sources(id)?;
@@ -143,7 +144,7 @@ impl State {
 
     /// The next checkpoint that is to have a persistent file.
     pub(crate) fn next_persist(&mut self) -> Option<PersistJob> {
-        let id = *self.persist.first()?;
+        let id = self.persist.first().copied().filter(|id| self.is_in_turn(*id))?;
         self.take_persist(id)
     }
 

@@ -90,6 +90,8 @@ pub struct State {
     starved: Option<Level>,
     /// The scratch files of an ephemeral job, to be removed at its end.
     spilled: BTreeSet<(Arc<str>, i32)>,
+    /// Checkpoints whose deferred captures are not complete.
+    incomplete: BTreeSet<Id>,
     /// The last checkpoints that were cleaned up, and are in persistent.
     cleaned: BTreeSet<Id>,
     /// The regions of the last checkpoint that was taken into memory.
@@ -147,6 +149,7 @@ impl State {
             fetching: false,
             starved: None,
             spilled: BTreeSet::new(),
+            incomplete: BTreeSet::new(),
             cleaned: BTreeSet::new(),
             last_regions: Arc::from([]),
             next_id: 1,
@@ -307,9 +310,10 @@ impl State {
         match worker {
             Worker::Flush(level) => self.flush_can_come(level),
             Worker::Write => {
-                self.writable(&self.write).is_some() || (self.pressed() && !self.spill.is_empty())
+                self.writable(&self.write).is_some_and(|(_, id)| self.is_in_turn(id))
+                    || (self.pressed() && !self.spill.is_empty())
             }
-            Worker::Persist => !self.persist.is_empty(),
+            Worker::Persist => self.persist.first().is_some_and(|id| self.is_in_turn(*id)),
             Worker::Fetch(level) => self.next_to_fetch(level).is_some(),
             Worker::Read => self.next_to_read().is_some(),
             Worker::Arrive => !self.arrivals.is_empty(),

@@ -26,6 +26,20 @@ fn a_deferred_checkpoint_is_there_once_it_has_arrived() {
     assert_eq!(world.scratch[&(NAME.to_string(), 1)], world.expected[&1]);
 }
 
+/// A checkpoint is complete in its call, and an older one is still being copied. Catches a file that is there before that
+/// of an older version: after a kill it was removed for that one.
+#[test]
+fn files_come_in_the_order_of_taking() {
+    let mut world = world(0, 60, true, false);
+    assert!(world.capture_from(1, [0, 20], true) && world.capture(2, [0, 20]));
+    assert!(!world.state.has_work(Worker::Write) && world.state.next_write().is_none());
+    world.begin_jobs();
+    world.end_job(0, false);
+    assert_eq!(world.state.next_write().unwrap().version, 1);
+    assert!(world.state.has_work(Worker::Write));
+    assert_eq!(world.state.next_write().unwrap().version, 2);
+}
+
 /// Catches a deferred capture that discards a checkpoint although the device cache has room.
 #[test]
 fn a_deferred_capture_discards_nothing_and_waits_for_nothing() {
