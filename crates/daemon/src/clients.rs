@@ -19,6 +19,9 @@ use super::keep::fits;
 /// silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
+/// The rank of who only asks what is kept: nobody's predecessor.
+const NO_RANK: u32 = u32::MAX;
+
 /// The most clients that have not sent their hello.
 const MOST_UNIDENTIFIED: usize = 128;
 
@@ -295,16 +298,25 @@ impl Registration {
         let here = encode(&Reply::Alive).unwrap_or_default();
         let since = Instant::now();
         let mut now = all.lock();
+        if let Some(mine) = now.by_number.get_mut(&self.number) {
+            mine.0 = Some(NO_RANK);
+        }
+        changed.notify_all();
         loop {
             let ended = |(number, (rank, client)): (&u64, &(Option<u32>, Arc<Client>))| {
-                *number < self.number && rank.is_some() && client.has_ended_or_ends()
+                let wrote = rank.is_some_and(|rank| rank != NO_RANK);
+                *number < self.number && wrote && client.has_ended_or_ends()
             };
             let left = at_most.saturating_sub(since.elapsed());
             if !now.by_number.iter().any(ended) || left.is_zero() {
                 return;
             }
             drop(now);
-            let _ = self.client.socket.send(&here, &[]);
+            // Who does not listen any more waits for nothing.
+            if self.client.socket.send(&here, &[]).is_err() || self.client.has_ended(Duration::ZERO)
+            {
+                return;
+            }
             now = changed.wait_for(all.lock(), KEEP_ALIVE.min(left));
         }
     }
@@ -390,6 +402,22 @@ mod tests {
             waiting.join().unwrap();
         });
         drop(clients);
+    }
+
+    /// Catches somebody who asks for whom later jobs wait, and who goes on waiting though nobody listens.
+    #[test]
+    fn nobody_waits_for_who_only_asks() {
+        let (clients, [(first, own), (second, other)]) = clients("asks");
+        first.wait_for_predecessors(7, None);
+        drop(own);
+        second.wait_for_ended(Duration::from_millis(1));
+        let folder = tempfile::tempdir().unwrap();
+        let listener = listen_at(&folder.path().join("third")).unwrap().unwrap();
+        let _third = connect_to(&folder.path().join("third")).unwrap().unwrap();
+        let socket = listener.accept(Duration::from_secs(60)).unwrap().unwrap();
+        clients.register(socket).wait_for_predecessors(8, None);
+        drop(other);
+        second.wait_for_ended(Duration::MAX);
     }
 
     /// Catches a client that stays registered after a panic, so that later ones wait for ever.

@@ -83,6 +83,7 @@ pub(crate) fn touch(shared: &Shared) -> Result<()> {
             shared.pace.all_touched();
             while shared.memory_is_short(CHECK_EVERY) && host.await_memory(CHECK_AGAIN) {
                 give_back(shared, host);
+                shared.limit_again(host);
             }
         }
         let unit = match host.claim() {

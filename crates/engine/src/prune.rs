@@ -30,8 +30,11 @@ impl Shared {
         }
         if level == FileLevel::Scratch {
             self.protect(name, version);
-            for (name, version) in self.files.take_made_whole() {
-                self.protect(&name, version);
+        }
+        for (name, version, was_protected) in self.files.take_made_whole() {
+            match self.erasure.get().filter(|_| was_protected) {
+                Some(node) => node.protect_again(&name, version),
+                None => self.protect(&name, version),
             }
         }
         let (managed, extra) =

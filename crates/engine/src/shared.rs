@@ -261,7 +261,7 @@ impl Shared {
     }
 
     /// # Errors
-    /// The job is ending, and what is not in a file yet is its successor's.
+    /// The job is ending, and what is not in a file yet is its successor's, if it has one.
     pub fn go_on(&self) -> Result<()> {
         match self.stopping() {
             true => Err(Error::new(Kind::Internal, "the job is ending")),
@@ -319,6 +319,15 @@ impl Shared {
             }
         }
         self.guard.is_short()
+    }
+
+    /// Keeps the host buffer limited to its pages after some have gone, while memory is short.
+    pub(super) fn limit_again(&self, host: &HostBuffer) {
+        self.catalog.step(|state| {
+            if self.guard.is_short() {
+                state.limit(Level::HOST, host.front());
+            }
+        });
     }
 
     /// Limits the host buffer if memory has become short, and removes the limit when it is not any more.

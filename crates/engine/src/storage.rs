@@ -35,7 +35,7 @@ pub fn write(shared: &Shared) -> Result<()> {
         shared.make_room(FileLevel::Scratch, &job.name);
         let written = write_temporary(shared, &job);
         if written.is_err() && shared.stopping() {
-            // As after a kill: the successor writes it.
+            // As after a kill: the successor, if there is one, writes it.
             return Ok(());
         }
         let naming = shared.naming.lock();

@@ -166,7 +166,7 @@ impl HostBuffer {
     pub fn await_need(&self, time: Duration) -> bool {
         let mut guarded = self.guarded.lock();
         while !guarded.stopping && guarded.pages.has_enough() {
-            if guarded.pages.surplus(0) > 0 {
+            if self.gives_back() && guarded.pages.surplus(0) > 0 {
                 guarded = self.needed.wait_for(guarded, time);
                 return !guarded.stopping && guarded.pages.has_enough();
             }
@@ -182,12 +182,17 @@ impl HostBuffer {
 
     /// How many bytes of pages are to go back, where at most `held` were held for a while.
     pub fn surplus(&self, held: u64) -> u64 {
+        match self.gives_back() {
+            true => self.guarded.lock().pages.surplus(held),
+            false => 0,
+        }
+    }
+
+    /// Whether pages may go back to the system: those that were set aside are of no use to others.
+    fn gives_back(&self) -> bool {
         match self.mapping.kind() {
-            // Pages that were set aside are of no use to others.
-            mapping::Kind::SharedHuge => 0,
-            mapping::Kind::Private | mapping::Kind::Shared => {
-                self.guarded.lock().pages.surplus(held)
-            }
+            mapping::Kind::SharedHuge => false,
+            mapping::Kind::Private | mapping::Kind::Shared => true,
         }
     }
 

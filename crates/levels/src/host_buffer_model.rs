@@ -201,7 +201,7 @@ fn touched_by_need() {
     for thread in work {
         thread.join().unwrap();
     }
-    // Eight checkpoints, and twice the two units that were used: all four units.
+    // Eight checkpoints, and as much as is held again: all four units.
     while buffer.touched_bytes() < 4 * TOUCH_UNIT {
         thread::yield_now();
     }

@@ -145,6 +145,8 @@ functions! {
     comm_test_inter = c"PMPI_Comm_test_inter" (comm: Handle, flag: *mut c_int);
     /// Duplicates a communicator.
     comm_dup = c"PMPI_Comm_dup" (comm: Handle, copy: Ptr);
+    /// An attribute of a communicator, if it has it.
+    comm_get_attr = c"PMPI_Comm_get_attr" (comm: Handle, keyval: c_int, value: Ptr, flag: *mut c_int);
     /// The group of a communicator.
     comm_group = c"PMPI_Comm_group" (comm: Handle, group: Ptr);
     /// The remote group.

@@ -3,8 +3,8 @@
 //! with the same processes, one is kept and represents all; the others are freed when the application
 //! frees them, as MPI has a limited number.
 //!
-//! A replay repeats the calls that set names and error handlers of one of them. Attributes that a
-//! duplicate has from its parent come with no call, so a communicator with attributes represents only itself.
+//! A replay repeats the calls that set attributes, names and error handlers of one of them. Attributes that
+//! a duplicate has from its parent come with no call: such a duplicate represents only itself.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
@@ -40,8 +40,10 @@ struct StandIn {
 pub(crate) struct StandIns {
     origins: HashMap<usize, CommOrigin>,
     kept: Vec<StandIn>,
-    /// Communicators that have, or had, attributes of the application's.
+    /// Duplicates that had attributes from their parents.
     with_attributes: HashSet<usize>,
+    /// The kinds of attributes that were set.
+    keyvals: HashSet<c_int>,
 }
 
 impl StandIns {
@@ -54,19 +56,34 @@ impl StandIns {
         Ok(self.origins.try_reserve(1)?)
     }
 
-    /// The application gives a communicator an attribute.
+    /// Reserves room for one more kind of attributes.
     ///
     /// # Errors
     /// Out of memory.
-    pub(crate) fn note_attribute(&mut self, handle: usize) -> Result<(), NoMemory> {
-        self.with_attributes.try_reserve(1)?;
-        self.with_attributes.insert(handle);
-        Ok(())
+    pub(crate) fn reserve_keyval(&mut self) -> Result<(), NoMemory> {
+        Ok(self.keyvals.try_reserve(1)?)
     }
 
-    /// A duplicate of `parent` has been made, for which there is room. It may have its parent's attributes.
-    pub(crate) fn duplicated(&mut self, parent: usize, handle: usize) {
-        if self.with_attributes.contains(&parent) {
+    /// The application has set an attribute of this kind, for which there is room.
+    pub(crate) fn sets(&mut self, keyval: c_int) {
+        self.keyvals.insert(keyval);
+    }
+
+    /// The application frees this kind of attributes: MPI must not be asked for them any more.
+    pub(crate) fn frees(&mut self, keyval: c_int) {
+        self.keyvals.remove(&keyval);
+    }
+
+    /// A duplicate has been made, for which there is room. It may have attributes from its parent.
+    pub(crate) fn duplicated(&mut self, handle: usize) {
+        let has = |keyval: &c_int| {
+            let mut value = 0usize;
+            let value = (&raw mut value).cast();
+            // SAFETY: an existing communicator, a keyval that was not freed, and places of ours.
+            number(|flag| unsafe { pmpi::comm_get_attr(handle, *keyval, value, flag) })
+                .is_some_and(|flag| flag != 0)
+        };
+        if self.keyvals.iter().any(has) {
             self.with_attributes.insert(handle);
         }
     }

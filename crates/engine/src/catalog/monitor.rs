@@ -178,7 +178,7 @@ impl Catalog {
         self.guarded.lock().broken.clone()
     }
 
-    /// Lets every worker end after its current transfer.
+    /// Lets every worker end after its current transfer, or give it up.
     pub(crate) fn stop(&self) {
         let mut guarded = self.guarded.lock();
         guarded.stopping = true;

@@ -95,8 +95,9 @@ pub struct Files {
     /// Read where a checkpoint's file gets its name or goes; written where one gets other bytes of the same version
     /// ([`rebased`]), which must not take the place of a newer one.
     names: Arc<RwLock<()>>,
-    /// The files in scratch that have got other bytes, and have no parities since: names and versions.
-    made_whole: Arc<Mutex<Vec<(String, i32)>>>,
+    /// The files in scratch that have got other bytes, and have no parities since: names, versions, and whether they had
+    /// some.
+    made_whole: Arc<Mutex<Vec<(String, i32, bool)>>>,
 }
 
 /// Which companions a checkpoint's file may have in scratch. Those that cannot be there are not

@@ -89,6 +89,7 @@ impl Files {
             written.discard();
             return Ok(());
         }
+        let was_protected = level == FileLevel::Scratch && self.has_parities(name, version);
         if level == FileLevel::Scratch {
             // They are of the delta.
             self.remove_parity(name, version)?;
@@ -98,13 +99,14 @@ impl Files {
         self.put_checksum(name, version, written.digest, durability)?;
         files::atomic_replace(&written.temporary, &opened.path, durability)?;
         if level == FileLevel::Scratch {
-            self.made_whole.lock().push((name.to_owned(), version));
+            self.made_whole.lock().push((name.to_owned(), version, was_protected));
         }
         Ok(())
     }
 
-    /// The versions whose files in scratch have got everything since the last call, and have no parities.
-    pub fn take_made_whole(&self) -> Vec<(String, i32)> {
+    /// The versions whose files in scratch have got everything since the last call, and have no parities; and whether
+    /// they had some.
+    pub fn take_made_whole(&self) -> Vec<(String, i32, bool)> {
         std::mem::take(&mut *self.made_whole.lock())
     }
 }

@@ -80,13 +80,34 @@ pub(crate) fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_i
 }
 
 /// A call that gives a communicator an attribute; a replay repeats it.
-pub(crate) fn set_attribute(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn set_attribute(
+    call: Call,
+    comm: Handle,
+    keyval: c_int,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
     with(|state| {
         let comm = state.mpi.abi.truncate(comm);
-        match state.stand_ins.note_attribute(comm) {
-            Ok(()) => real(),
-            Err(NoMemory) => refuse::no_memory(&state.mpi, comm, call.0),
+        if state.stand_ins.reserve_keyval().is_err() {
+            return refuse::no_memory(&state.mpi, comm, call.0);
         }
+        let code = real();
+        if code == SUCCESS {
+            state.stand_ins.sets(keyval);
+        }
+        code
+    })
+}
+
+/// A call that frees a kind of attributes; a replay repeats it.
+///
+/// # Safety
+/// The requirements of the MPI call.
+pub(crate) unsafe fn free_keyval(keyval: *mut c_int, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        // SAFETY: by the caller's promise.
+        state.stand_ins.frees(unsafe { *keyval });
+        real()
     })
 }
 
@@ -177,7 +198,7 @@ impl State {
         self.stand_ins.made(handle, (self.parts.live() > 0).then_some(origin));
         self.stand_ins.forget(handle);
         if call.0.starts_with("MPI_Comm_dup") {
-            self.stand_ins.duplicated(comm, handle);
+            self.stand_ins.duplicated(handle);
         }
     }
 

@@ -81,9 +81,13 @@ exports! {
 // Fortran's interfaces set attributes within the MPI library, unseen.
 exports! {
     fn MPI_Comm_set_attr(comm: Handle, keyval: c_int, value: Ptr)
-        |_at, call, real| objects::set_attribute(call, comm, real);
+        |_at, call, real| objects::set_attribute(call, comm, keyval, real);
     fn MPI_Attr_put(comm: Handle, keyval: c_int, value: Ptr)
-        |_at, call, real| objects::set_attribute(call, comm, real);
+        |_at, call, real| objects::set_attribute(call, comm, keyval, real);
+    fn MPI_Comm_free_keyval(keyval: *mut c_int)
+        |_at, _call, real| objects::free_keyval(keyval, real);
+    fn MPI_Keyval_free(keyval: *mut c_int)
+        |_at, _call, real| objects::free_keyval(keyval, real);
 }
 
 /// Defines functions that free the object of their argument: outside and inside parts, and from inside an MPI

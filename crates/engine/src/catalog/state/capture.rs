@@ -70,6 +70,9 @@ impl State {
         self.next_id += 1;
         let name = self.interned(name);
         let identity = self.next_identity(&name, version);
+        if !self.cleaned.is_empty() {
+            self.cleaned.remove(&(name.clone(), version));
+        }
         // The application writes, so it does not read in the expected order any more.
         self.reading = None;
         self.fetching = false;
@@ -278,7 +281,7 @@ impl State {
 
     /// The state of a checkpoint's file in a level.
     pub fn file_state(&self, id: Id, level: FileLevel) -> FileState {
-        if level == FileLevel::Persistent && self.cleaned.contains(&id) {
+        if level == FileLevel::Persistent && self.cleaned.values().any(|cleaned| *cleaned == id) {
             return FileState::Present;
         }
         let Some(entry) = self.entries.get(&id) else {

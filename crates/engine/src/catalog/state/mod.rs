@@ -92,8 +92,8 @@ pub struct State {
     spilled: BTreeSet<(Arc<str>, i32)>,
     /// Checkpoints whose deferred captures are not complete.
     incomplete: BTreeSet<Id>,
-    /// The last checkpoints that were cleaned up, and are in persistent.
-    cleaned: BTreeSet<Id>,
+    /// The last checkpoints that were cleaned up, are in persistent, and were not taken again.
+    cleaned: HashMap<(Arc<str>, i32), Id>,
     /// The regions of the last checkpoint that was taken into memory.
     last_regions: Arc<[Region]>,
     next_id: Id,
@@ -150,7 +150,7 @@ impl State {
             starved: None,
             spilled: BTreeSet::new(),
             incomplete: BTreeSet::new(),
-            cleaned: BTreeSet::new(),
+            cleaned: HashMap::new(),
             last_regions: Arc::from([]),
             next_id: 1,
             next_hint: 1,

@@ -116,10 +116,13 @@ impl State {
 
     /// Drops a checkpoint that was cleaned up. The agreement on what is in persistent may come to it later.
     pub(super) fn discard_cleaned(&mut self, id: Id) {
-        if self.entries.get(&id).is_some_and(|entry| entry.persistent == FileCopy::Present) {
-            self.cleaned.insert(id);
-            if self.cleaned.len() > MOST_CLEANED {
-                self.cleaned.pop_first();
+        let entry = self.entries.get(&id).filter(|entry| entry.persistent == FileCopy::Present);
+        if let Some(entry) = entry {
+            self.cleaned.insert((entry.name.clone(), entry.version), id);
+            let oldest = self.cleaned.iter().min_by_key(|(_, id)| **id);
+            let oldest = oldest.filter(|_| self.cleaned.len() > MOST_CLEANED);
+            if let Some(oldest) = oldest.map(|(version, _)| version.clone()) {
+                self.cleaned.remove(&oldest);
             }
         }
         self.discard(id, false);
