@@ -223,7 +223,8 @@ pub const KEYS: &[Key] = &[
         values: "true or false",
         role: Role::Default("false"),
         meaning: "Keep the SHA-256 of each checkpoint file in meta, and use no file that has \
-                  another one, or neither one nor a proof.",
+                  another one, or neither one nor a proof. A file of the application's own \
+                  without one is used, with a warning.",
     },
     Key {
         name: "meta",
@@ -555,7 +556,7 @@ pub(crate) fn meant(variable: &str) -> Option<String> {
     let written = name.to_ascii_uppercase();
     let distance = |known: &String| edit_distance(&written, known);
     let nearest = known.into_iter().min_by_key(distance)?;
-    (distance(&nearest) <= nearest.len() / 4).then(|| format!("VELOC_{nearest}"))
+    (distance(&nearest) <= (nearest.len() / 4).max(1)).then(|| format!("VELOC_{nearest}"))
 }
 
 /// The Levenshtein distance between two words, by the rows of its table.
@@ -619,8 +620,11 @@ mod tests {
             ("VELOC_scratch", Some("VELOC_SCRATCH")),
             ("VELOC_MAX_VERSION", Some("VELOC_MAX_VERSIONS")),
             ("VELOC_MPI_STREAM", Some("VELOC_MPI_STREAMS")),
+            ("VELOC_LOGG", Some("VELOC_LOG")),
+            ("VELOC_PINS", Some("VELOC_PIN")),
             ("VELOC_MODE", None),
             ("VELOC_LOG", None),
+            ("VELOC_LIB", None),
             ("VELOC_DIR", None),
             ("VELOC_ROOT", None),
             ("VELOC_HOME", None),
