@@ -31,24 +31,30 @@ static uint64_t most_touched(uint64_t held)
     return held + (tenth > least ? tenth : least);
 }
 
+/* What is to be touched: what is held, eight checkpoints ahead, and two steps of touching, but not more than is held. */
+static uint64_t wanted(size_t bytes, uint64_t held)
+{
+    const uint64_t two = 8 << 20;
+    return held + 8 * (uint64_t)bytes + (held < two ? held : two);
+}
+
 static void take(void *memory, size_t bytes, int versions)
 {
-    /* Eight checkpoints ahead, and twice what is held, in whole units; a copy may count twice for a moment. */
+    /* In whole units; a copy may count twice for a moment. */
     const uint64_t unit = 4 << 20;
-    uint64_t wanted = 8 * (uint64_t)bytes;
+    uint64_t most = wanted(bytes, 0);
     int version;
     OK(VELOC_Mem_protect(1, memory, bytes, 1));
-    while (touched() + unit <= wanted)
+    while (touched() + unit <= wanted(bytes, 0))
         ;
     for (version = 0; version < versions; version++) {
-        CHECK(metrics.host_touched <= wanted + unit + bytes);
+        CHECK(metrics.host_touched <= most + unit + bytes);
         fill(memory, bytes, 1, version);
         OK(VELOC_Checkpoint("need", version));
-        wanted += 2 * ((uint64_t)bytes + 4096);
-        CHECK(touched() <= wanted + unit + bytes);
+        most = wanted(bytes, ((uint64_t)version + 1) * (bytes + 4096));
+        CHECK(touched() <= most + unit + bytes);
     }
-    wanted -= 2 * 4096 * (uint64_t)versions;
-    while (touched() + unit <= wanted)
+    while (touched() + unit <= wanted(bytes, (uint64_t)versions * bytes))
         ;
     CHECK(metrics.host_touched <= most_touched((uint64_t)versions * (bytes + 4096)) + unit);
 }
