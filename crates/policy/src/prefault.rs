@@ -3,9 +3,9 @@
 //! HiPC'22 touches the whole buffer in the background, for a device that fills it faster than pages can be
 //! made. Elsewhere the processor copies, and makes pages on the way: touching has only to stay ahead of it. So
 //! pages are made for what is likely to come, eight checkpoints of the protected bytes and as much as is held
-//! up to 8 MiB, but never more than [`slack`] beyond what is held: most jobs use little of a buffer,
-//! and pages that nobody uses are missing elsewhere. What was freed is used again first, and pages beyond the slack that nobody has
-//! used for a while go back ([`surplus`]). The size of serialized C++ objects is unknown in advance, so their
+//! up to 8 MiB, but never more than [`slack`] beyond what is held: most jobs use little of a buffer, and pages
+//! that nobody uses are missing elsewhere. What was freed is used again first, and pages beyond the slack that
+//! nobody has used for a while go back ([`surplus`]). The size of serialized C++ objects is unknown in advance, so their
 //! first checkpoint makes its own pages.
 
 /// How many checkpoints of the protected bytes are touched ahead.

@@ -6,6 +6,20 @@ use crate::catalog::state::*;
 use policy::order::RestoreOrder;
 use policy::rounds::FileState;
 
+/// A job with both levels of files, which writes one after the other.
+fn both(host: u64) -> World {
+    World::new(Job0 {
+        device: 0,
+        host,
+        third: None,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+        beside: None,
+    })
+}
+
 /// Catches a file that gets its name after its checkpoint was dropped.
 #[test]
 fn what_was_withdrawn_is_waited_for_and_never_comes() {
@@ -142,16 +156,7 @@ fn what_other_processes_are_told_of_a_file() {
 /// Catches a limit that removes the file of a version that was taken again, while the new file gets its name.
 #[test]
 fn a_file_that_is_being_made_persistent_is_not_removed() {
-    let mut world = World::new(Job0 {
-        device: 0,
-        host: 100,
-        third: None,
-        scratch: true,
-        persistent: true,
-        ephemeral: false,
-        order: RestoreOrder::Reverse,
-        beside: None,
-    });
+    let mut world = both(100);
     for _ in 0..2 {
         assert!(world.capture(1, [0, 4]));
         while world.state.next_write().is_some_and(|job| {
@@ -169,16 +174,7 @@ fn a_file_that_is_being_made_persistent_is_not_removed() {
 /// file although it was about to be restored.
 #[test]
 fn what_is_beyond_the_limit_is_not_kept_in_memory_but_in_scratch() {
-    let mut world = World::new(Job0 {
-        device: 0,
-        host: 100,
-        third: None,
-        scratch: true,
-        persistent: true,
-        ephemeral: false,
-        order: RestoreOrder::Reverse,
-        beside: None,
-    });
+    let mut world = both(100);
     for version in 1..=3 {
         assert!(world.capture(version, [0, 20]));
         world.everybody_works();
@@ -200,16 +196,7 @@ fn what_is_beyond_the_limit_is_not_kept_in_memory_but_in_scratch() {
 /// a copy that is not retried on request.
 #[test]
 fn what_is_gone_before_it_is_copied_is_written_again() {
-    let mut world = World::new(Job0 {
-        device: 0,
-        host: 40,
-        third: None,
-        scratch: true,
-        persistent: true,
-        ephemeral: false,
-        order: RestoreOrder::Reverse,
-        beside: None,
-    });
+    let mut world = both(40);
     let write = |world: &mut World| {
         let job = world.state.next_write().unwrap();
         world.state.write_done(&job, Ok(()));
@@ -241,16 +228,7 @@ fn what_is_gone_before_it_is_copied_is_written_again() {
 /// its part is known, and one that stays special after all were to have it.
 #[test]
 fn what_scratch_cannot_take_goes_to_persistent() {
-    let mut world = World::new(Job0 {
-        device: 0,
-        host: 100,
-        third: None,
-        scratch: true,
-        persistent: true,
-        ephemeral: false,
-        order: RestoreOrder::Reverse,
-        beside: None,
-    });
+    let mut world = both(100);
     let mut taken = |version: i32, awaits: bool| {
         let state = &mut world.state;
         let id = state.open(NAME, version);
