@@ -8,8 +8,8 @@
  *           "newest v" and "restored v"
  *   bytes=N is the most that a version has [400000]; keep=N: older ones are read, so that their memory is free
  *
- *   go-on   restores the newest and checks it, prints "restored v" (0: there was none), and
- *           writes from the next version on, after the line "goes on"
+ *   go-on   prints "found v" for the newest, restores it and checks it, prints "restored v" (0: there
+ *           was none), and writes from the next version on, after the line "goes on"
  */
 #include "check.h"
 
@@ -57,9 +57,11 @@ static void restore(unsigned char *memory, int version)
 static void go_on(unsigned char *memory)
 {
     int newest = VELOC_Restart_test("durable", 0);
-    if (newest >= 0)
+    if (newest >= 0) {
+        printf("found %d\n", newest);
+        fflush(stdout);
         restore(memory, newest);
-    else
+    } else
         printf("restored 0\n");
     printf("goes on\n");
     fflush(stdout);

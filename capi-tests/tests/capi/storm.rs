@@ -68,13 +68,13 @@ fn storm(
             let possible = kept..=taken + 1;
             assert!(possible.contains(&restored), "{what}: {restored}, not {possible:?} ({round})");
             (restores, taken) = (restores + 1, restored);
-            if let Some(below) = consumes {
-                consumed.insert(restored);
-                // They may go to make room for the next one, which was not taken yet.
-                let stays =
-                    |version: &u64| !consumed.contains(version) && version + below > restored + 1;
-                kept = (1..restored).rev().find(stays).unwrap_or(0);
-            }
+        }
+        // Killed before it says so, it may have restored what it has found.
+        if let Some((below, &found)) = consumes.zip(ended.figures("found").first()) {
+            consumed.insert(found);
+            // They may go to make room for the next one, which was not taken yet.
+            let stays = |version: &u64| !consumed.contains(version) && version + below > found + 1;
+            kept = (1..found).rev().find(stays).unwrap_or(0);
         }
         taken = ended.figures("taken").last().copied().unwrap_or(taken);
         kept = ended.figures(promise).last().copied().unwrap_or(kept);
@@ -179,14 +179,18 @@ fn turns(mpi: &Mpi, job: &Job, numbers: u64, kills: u64) -> bool {
     let what = format!("storm::ranks_that_reuse_numbers {} {numbers}", mpi.compiler);
     let mut random = Random::seeded(&what);
     let program = mpi_program(mpi.compiler, "../mpi/turns.c");
-    let (mut taken, mut restores) = (0, 0);
+    // The newest step that all have taken, and the newest of them with the highest number.
+    let (mut taken, mut highest, mut restores) = (0, 0, 0);
     let start = |more: &str| {
         let run = mpi.start(2)?.arg(&program).arg(job.path("veloc.cfg"));
         Some(run.env(MARK, job.path("")).args(&format!("numbers={numbers} {more}")).start())
     };
-    // At most one step was under way, so of the last numbers all others are complete.
-    let mut check = |restored: u64, taken: u64| {
-        let possible = taken.saturating_sub(numbers - 1)..=taken + 1;
+    // At most one step was under way, so of the last numbers all others are complete. The highest number is restored:
+    // where its last copies, never complete in persistent, are of different steps, that is an older step from there.
+    let mut check = |restored: u64, taken: u64, highest: u64| {
+        let least = taken.saturating_sub(numbers - 1);
+        let is_highest = restored % numbers == numbers - 1;
+        let possible = if is_highest { least.min(highest) } else { least }..=taken + 1;
         assert!(possible.contains(&restored), "{what}: {restored}, not {possible:?}");
         restores += 1;
     };
@@ -213,14 +217,19 @@ fn turns(mpi: &Mpi, job: &Job, numbers: u64, kills: u64) -> bool {
         let ended = running.end();
         assert!(!ended.status.success() && !ended.stderr.contains("turns.c"), "{}", ended.stderr);
         if let Some(&restored) = ended.figures("restored").first() {
-            check(restored, taken);
+            check(restored, taken, highest);
             taken = restored;
         }
-        taken = ended.figures("taken").last().copied().unwrap_or(taken);
+        for &step in &ended.figures("taken") {
+            taken = step;
+            if step % numbers == numbers - 1 {
+                highest = step;
+            }
+        }
     }
     let Some(last) = start("last=1") else { return false };
     let last = last.end().succeeded();
-    check(last.figure("restored"), taken);
+    check(last.figure("restored"), taken, highest);
     println!("{what}: killed {kills} times, {restores} restores, {taken} steps");
     nothing_is_half(job);
     true
