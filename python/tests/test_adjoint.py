@@ -89,7 +89,8 @@ class Results(WithFolder):
             self.same(problem)
             self.assertEqual(problem.turns, STEPS)
             cost = veloc.Schedule(STEPS, 5).cost()
-            self.assertEqual(problem.forwards, cost.advances)
+            # The first three are computed twice, and compared.
+            self.assertEqual(problem.forwards, cost.advances + 3)
 
     def test_several_arrays_and_their_ids(self):
         """Catches states and adjoints whose arrays are exchanged."""

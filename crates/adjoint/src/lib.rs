@@ -34,6 +34,7 @@ mod adjoints;
 mod clock;
 mod message;
 mod position;
+mod probe;
 mod progress_exchange;
 mod replay;
 pub mod run;

@@ -9,6 +9,7 @@ use super::adjoints::Adjoints;
 use super::clock::RunClock;
 use super::message::Message;
 use super::position::Marker;
+use super::probe::{Probe, PROBE};
 use super::progress_exchange::ProgressExchange;
 use super::replay::ReplayCheck;
 use super::same_settings;
@@ -80,6 +81,7 @@ pub(super) struct Run<'a, R> {
     pub(super) next_hashes: i32,
     pub(super) adjoints: Adjoints,
     pub(super) replay: Option<ReplayCheck>,
+    pub(super) probe: Probe,
     pub(super) clock: RunClock<'a>,
     /// The exchange with the other processes, if any.
     pub(super) exchange: Option<ProgressExchange>,
@@ -125,6 +127,7 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         let stored = common.survivors.adjoint;
         let survivors = &common.survivors.states;
         Ok(Run {
+            probe: Probe::new(steps, !common.resumes, replay.is_some()),
             adjoints: Adjoints::new(
                 settings.name_of_adjoints(),
                 levels.map(|exists| exists.then(|| there.clone())),
@@ -257,14 +260,22 @@ impl<'a, R: ClientAccess> Run<'a, R> {
     /// Computes states, in pieces between two checks. Returns whether the run stops.
     fn advance(&mut self, from: u64, to: u64) -> Result<bool> {
         let mut at = from;
+        self.begin_looking()?;
         while at < to {
-            let look =
-                self.replay.as_ref().map_or(u64::MAX, |replay| replay.next_checked_after(at));
-            let next = to.min(look).min(at.saturating_add(self.clock.left()));
-            self.at = None;
-            self.problem.forward(at, next)?;
+            let next = if self.repeats(at, to) {
+                self.forward_twice()?;
+                PROBE
+            } else {
+                // Step by step the first time: what is computed again, in calls of more steps, is compared with that.
+                let look = self.replay.as_ref().and_then(|replay| replay.next_unknown(at, to));
+                let next = at.saturating_add(self.clock.left()).min(look.unwrap_or(to)).min(to);
+                self.at = None;
+                self.problem.forward(at, next)?;
+                next
+            };
             self.at = Some(next);
-            let verified = self.verify(next);
+            self.look_for_change(next)?;
+            let verified = self.verify(next).map_err(|differs| self.explained(at, next, differs));
             self.defer_failure(verified.map(drop))?;
             let stops = self.after_steps(next - at)?;
             if stops {
@@ -280,6 +291,7 @@ impl<'a, R: ClientAccess> Run<'a, R> {
             let stored = self.store_hashes(step - 1);
             self.defer_failure(stored)?;
             self.choose_parities(true)?;
+            self.judge_change();
         }
         self.at = None;
         self.problem.adjoint(step)?;

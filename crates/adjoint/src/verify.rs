@@ -64,6 +64,31 @@ impl<R: ClientAccess> Run<'_, R> {
         Err(self.unstable(state, hash)?.unwrap_or(differs))
     }
 
+    /// The error for state `to`, which differs after one call from state `from`: with the first state that differs, if the
+    /// steps are computed one by one. Several processes would have to do that together.
+    pub(super) fn explained(&mut self, from: u64, to: u64, differs: Error) -> Error {
+        if to - from < 2 || self.exchange.is_some() || differs.kind() != Kind::Corrupt {
+            return differs;
+        }
+        let stored = self.slots.iter().filter(|(_, state)| **state <= from);
+        let nearest = stored.max_by_key(|(_, state)| **state).map(|(slot, state)| (*state, *slot));
+        let Some((state, slot)) = nearest else { return differs };
+        let mut repeat = || -> Result<()> {
+            self.restore(state, slot)?;
+            for step in state..to {
+                self.problem.forward(step, step + 1)?;
+                self.verify(step + 1)?;
+            }
+            Ok(())
+        };
+        match repeat() {
+            Err(first) => first,
+            Ok(()) => differs.followed_by(format_args!(
+                "computed step by step it is, and in one call from state {from} it is not"
+            )),
+        }
+    }
+
     fn unstable(&mut self, state: u64, hash: u64) -> Result<Option<Error>> {
         unstable(self.settings, self.problem, self.access, state, hash)
     }

@@ -1,0 +1,113 @@
+//! Two looks at each new run, whose cost is small beside its steps: whether `forward` changes the state at all, and
+//! whether it computes the same again. A run that fails one of them has a wrong adjoint: it is warned, and goes on.
+
+use super::run::Run;
+use super::ClientAccess;
+use os::error::Result;
+
+/// Steps that are computed twice: an odd number, so that two buffers have changed places.
+pub(super) const PROBE: u64 = 3;
+/// The least steps of a run for which so many more do not matter.
+const LEAST_FOR_PROBE: u64 = 300;
+/// The least steps of a run for which a hash of the state does not matter.
+const LEAST_FOR_HASH: u64 = 20;
+
+/// What is still to be looked at.
+#[derive(Debug)]
+pub(super) struct Probe {
+    /// The first steps are to be computed twice.
+    repeats: bool,
+    /// The state is to be hashed before the first step.
+    hashes: bool,
+    /// The hash of state 0, as long as no other state had another one.
+    unchanged: Option<u64>,
+}
+
+impl Probe {
+    /// For a run of `steps` steps, which begins anew if `fresh`; `verified`: all of its replays are compared.
+    pub(super) fn new(steps: u64, fresh: bool, verified: bool) -> Probe {
+        Probe {
+            repeats: fresh && !verified && steps >= LEAST_FOR_PROBE,
+            hashes: fresh && steps >= LEAST_FOR_HASH,
+            unchanged: None,
+        }
+    }
+}
+
+impl<R: ClientAccess> Run<'_, R> {
+    /// Whether the first steps, from state 0 towards `to`, are to be computed twice.
+    pub(super) fn repeats(&self, from: u64, to: u64) -> bool {
+        from == 0 && to >= PROBE && self.probe.repeats && self.slot_of_first().is_some()
+    }
+
+    /// Computes the first steps in one call, and again, from the stored state 0, in two.
+    pub(super) fn forward_twice(&mut self) -> Result<()> {
+        self.probe.repeats = false;
+        self.at = None;
+        self.problem.forward(0, PROBE)?;
+        let once = self.digest(PROBE)?;
+        if let Some(slot) = self.slot_of_first() {
+            let restored = self.restore(0, slot);
+            self.defer_failure(restored)?;
+            self.synchronize()?;
+        }
+        self.at = None;
+        self.problem.forward(0, 1)?;
+        self.problem.forward(1, PROBE)?;
+        if self.digest(PROBE)? != once {
+            log::warn!(
+                "\"{}\": state {PROBE}, computed again from state 0, is not what it was the first time, so the adjoint \
+                 will be wrong: `forward` must compute the same from a restored state, with any number of steps in a \
+                 call (what else does it change, and is not protected? random numbers, counters, a second buffer, a \
+                 first step of its own in each call?); VELOC_VERIFY_REPLAY ends a run at the first such state",
+                self.settings.name
+            );
+        }
+        Ok(())
+    }
+
+    fn slot_of_first(&self) -> Option<u64> {
+        self.slots.iter().find(|(_, state)| **state == 0).map(|(slot, _)| *slot)
+    }
+
+    /// Before the first step: takes the hash with which later states are compared.
+    pub(super) fn begin_looking(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.probe.hashes, false) {
+            self.probe.unchanged = self.digest(0)?;
+        }
+        Ok(())
+    }
+
+    /// After steps of the first sweep.
+    pub(super) fn look_for_change(&mut self, state: u64) -> Result<()> {
+        if self.probe.unchanged.is_some() && self.digest(state)? != self.probe.unchanged {
+            self.probe.unchanged = None;
+        }
+        Ok(())
+    }
+
+    /// At the end of the first sweep: warns if all states were the same.
+    pub(super) fn judge_change(&mut self) {
+        if self.probe.unchanged.take().is_some() {
+            log::warn!(
+                "\"{}\": `forward` has changed nothing of the state from state 0 to state {}, so the adjoint will be \
+                 wrong: does it make new arrays (`u = u + ...`) instead of changing the protected ones (`u += ...`), or \
+                 is other memory protected than it computes in?",
+                self.settings.name,
+                self.steps - 1
+            );
+        }
+    }
+
+    /// A hash of the application's current state; `None` where it cannot be read: in device memory, without the
+    /// callback `hash`.
+    fn digest(&mut self, state: u64) -> Result<Option<u64>> {
+        if self.failure.is_some() {
+            return Ok(None);
+        }
+        match self.problem.hash(state)? {
+            Some(hash) => Ok(Some(hash)),
+            None => self.access.with(|client| client.digest_of(&self.settings.name)),
+        }
+    }
+}
