@@ -733,7 +733,7 @@ contains
   subroutine VELOC_Checkpoint_end(success, err)
     integer, intent(in) :: success
     integer, intent(out) :: err
-    err = c_checkpoint_end(merge(1_c_int, 0_c_int, success /= 0))
+    err = c_checkpoint_end(int(success, c_int))
   end subroutine
 
   subroutine VELOC_Checkpoint_wait(err)

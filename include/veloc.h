@@ -436,13 +436,15 @@ int VELOC_Checkpoint_selective(int mode, int *ids, int n);
 /**
  * Closes the open checkpoint.
  *
- * @param success  not 0: it can be restored from here on; 0: it is as if it had never been begun,
- *                 and an older one of the same name and version stays
+ * @param success  1: it can be restored from here on. VELOC_FAILURE: it is as if it had never been begun,
+ *                 and an older one of the same name and version stays. 0, which is also VELOC_SUCCESS: a
+ *                 checkpoint of memory is kept if its regions were captured, one of a file is given up;
+ *                 a warning says which, once
  * @return VELOC_SUCCESS; VELOC_FAILURE without an open checkpoint, or if nothing was captured, or
  *         written to the path of VELOC_Route_file; with `mode = sync` also if a file could not be
  *         written
  *
- * Source: VELOC_Checkpoint_end of VELOC 1.8.
+ * Source: VELOC_Checkpoint_end of VELOC 1.8 (which keeps every checkpoint).
  */
 int VELOC_Checkpoint_end(int success);
 

@@ -112,7 +112,7 @@ static void throws(memory &a, memory &b, size_t size)
     EQUAL(VELOC_Mem_unprotect(2), VELOC_SUCCESS);
     EQUAL(VELOC_Checkpoint_begin("x", 5), VELOC_SUCCESS);
     EQUAL(VELOC_Checkpoint_mem(), VELOC_SUCCESS);
-    EQUAL(VELOC_Checkpoint_end(0), VELOC_SUCCESS);
+    EQUAL(VELOC_Checkpoint_end(VELOC_FAILURE), VELOC_SUCCESS);
     REFUSED(VELOC_Checkpoint_wait() == VELOC_SUCCESS, "region 1|threw: no use for it");
     EQUAL(VELOC_Checkpoint("x", 6), VELOC_SUCCESS);
     REFUSED(VELOC_Finalize(0) == VELOC_SUCCESS, "region 1|threw: no use for it");
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
     expect(25, 22);
     EQUAL(VELOC_Checkpoint_begin("x", 11), VELOC_SUCCESS);
     EQUAL(VELOC_Checkpoint_mem(), VELOC_SUCCESS);
-    EQUAL(VELOC_Checkpoint_end(0), VELOC_SUCCESS);
+    EQUAL(VELOC_Checkpoint_end(VELOC_FAILURE), VELOC_SUCCESS);
     expect(26, 23);
 
     // Protected again on other terms.

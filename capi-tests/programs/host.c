@@ -141,10 +141,10 @@ static void given_up(void)
     fill(memory, 50000, 1, 9);
     OK(VELOC_Checkpoint_begin("x", 1));
     OK(VELOC_Checkpoint_mem());
-    OK(VELOC_Checkpoint_end(0));
+    OK(VELOC_Checkpoint_end(VELOC_FAILURE));
     OK(VELOC_Checkpoint_begin("x", 7));
     OK(VELOC_Checkpoint_mem());
-    OK(VELOC_Checkpoint_end(0));
+    OK(VELOC_Checkpoint_end(VELOC_FAILURE));
     OK(VELOC_Checkpoint_begin("y", 1));
     OK(VELOC_Checkpoint_end(0));
     EQUAL(VELOC_Restart_test("x", 0), 2);
@@ -529,9 +529,9 @@ static void two_lives(int argc, char **argv)
     /* Finalizing with everything open, and without draining. */
     OK(VELOC_Checkpoint_begin("x", 2));
     OK(VELOC_Checkpoint_mem());
-    OK(VELOC_Finalize(0));
+    REFUSED(VELOC_Finalize(0), "was not ended|it is kept");
     OK(VELOC_Init_single(0, configuration));
-    EQUAL(VELOC_Restart_test("x", 0), 1);
+    EQUAL(VELOC_Restart_test("x", 0), 2);
     OK(VELOC_Restart_begin("x", 1));
 }
 

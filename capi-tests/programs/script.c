@@ -303,7 +303,7 @@ static void perform(const char *command)
         f = split(value);
         OK(VELOC_Checkpoint_begin(f.name, (int)f.version));
         OK(VELOC_Checkpoint_mem());
-        OK(VELOC_Checkpoint_end(0));
+        OK(VELOC_Checkpoint_end(VELOC_FAILURE));
     } else if (strcmp(command, "barrier") == 0) {
 #ifdef CHECK_WITH_MPI
         MPI_Barrier(MPI_COMM_WORLD);

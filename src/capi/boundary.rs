@@ -53,6 +53,7 @@ thread_local! {
 
 /// Runs a call's body; a panic is an error like any other.
 pub(super) fn guarded<T>(call: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+    os::stack::enter();
     let caught = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<&str>()

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, CStr, CString};
 use super::boundary::{guarded, selection, status, string, with_client};
 use super::cxx::checkpoint_ended;
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
-use client::Selection;
+use client::{Selection, Verdict};
 use os::error::Error;
 
 /// Takes a checkpoint of all protected regions.
@@ -100,18 +100,24 @@ pub unsafe extern "C" fn VELOC_Checkpoint_selective(
 
 /// Closes the open checkpoint.
 ///
-/// @param success  not 0: it can be restored from here on; 0: it is as if it had never been begun,
-///                 and an older one of the same name and version stays
+/// @param success  1: it can be restored from here on. VELOC_FAILURE: it is as if it had never been begun,
+///                 and an older one of the same name and version stays. 0, which is also VELOC_SUCCESS: a
+///                 checkpoint of memory is kept if its regions were captured, one of a file is given up;
+///                 a warning says which, once
 /// @return VELOC_SUCCESS; VELOC_FAILURE without an open checkpoint, or if nothing was captured, or
 ///         written to the path of VELOC_Route_file; with `mode = sync` also if a file could not be
 ///         written
 ///
-/// Source: VELOC_Checkpoint_end of VELOC 1.8.
+/// Source: VELOC_Checkpoint_end of VELOC 1.8 (which keeps every checkpoint).
 #[no_mangle]
 pub extern "C" fn VELOC_Checkpoint_end(success: c_int) -> c_int {
-    let ended = guarded("VELOC_Checkpoint_end", || {
-        with_client(|client| client.checkpoint_end(success != 0))
-    });
+    let verdict = match success {
+        0 => Verdict::Zero,
+        VELOC_FAILURE => Verdict::Failed,
+        _ => Verdict::Taken,
+    };
+    let ended =
+        guarded("VELOC_Checkpoint_end", || with_client(|client| client.checkpoint_end(verdict)));
     let Ok(taken) = ended else {
         return VELOC_FAILURE;
     };

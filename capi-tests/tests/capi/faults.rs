@@ -33,7 +33,7 @@ const FAULTS: &[(&str, &str, &[&str])] = &[
         &[
             "a version written again in mid-flush spins the daemon",
             "a smaller rewrite leaves the old tail",
-            "Checkpoint_end(0) keeps the checkpoint",
+            "Checkpoint_end keeps a checkpoint that has failed",
         ],
     ),
     ("faults.rs", "what_a_killed_backend_leaves_stops_no_job", &["a stale ready file stops Init"]),

@@ -34,6 +34,7 @@ mod instrumented;
 mod kernels;
 mod kill;
 mod meddle;
+mod mistakes;
 mod mpi;
 mod need;
 mod no_room;

@@ -222,7 +222,7 @@ fn two_live_jobs_do_not_share_a_name() {
         while !job.scratch().join("x-0-1.dat").exists() {
             std::thread::yield_now();
         }
-        let words = format!("\"x\"|process_{}_|is_at_work", first.id());
+        let words = format!("\"x\"|process_{}_|is_at_work|with_a_number_for_each", first.id());
         // Other names, other ranks and readers are free.
         let commands = format!("newest=x:1 restore=x:1 fail=x:2:{words} take=y:1 newest=x:1");
         job.run("script", &commands).succeed();

@@ -72,6 +72,7 @@ fn of_all(config: &Config) -> Vec<(&'static str, String)> {
         ("persistent_interval", interval(config.persistent_interval)),
         ("max_versions", config.max_versions.to_string()),
         ("scratch_versions", config.scratch_versions.to_string()),
+        ("newest_by", format!("{:?}", config.newest_by).to_lowercase()),
         ("aggregated", config.aggregated.to_string()),
         ("proof", format!("{:?}", config.proof).to_lowercase()),
         ("chksum", config.chksum.to_string()),

@@ -15,6 +15,17 @@ use format::header::encoded_len;
 use os::error::{Error, Result};
 use trace::Activity;
 
+/// What the application says of a checkpoint that it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is whole.
+    Taken,
+    /// 0, which is no success in VELOC's documentation, and `VELOC_SUCCESS` in its header.
+    Zero,
+    /// It is to be given up.
+    Failed,
+}
+
 /// The places that a call has captured.
 struct Captured {
     places: Vec<Place>,
@@ -45,7 +56,7 @@ impl Client {
         if captured.is_err() {
             self.leave_phase();
         }
-        self.close(true, captured?)?;
+        self.close(true, captured?, true)?;
         ways.count(&self.engine, since.elapsed());
         Ok(())
     }
@@ -80,7 +91,7 @@ impl Client {
         if let Some(agreement) = &mut self.agreement {
             open.persist = agreement.opened(&self.engine, open.id);
         }
-        self.phase = Phase::Checkpoint { open, routed: None };
+        self.phase = Phase::Checkpoint { open, routed: None, failed: false };
         Ok(())
     }
 
@@ -88,7 +99,11 @@ impl Client {
     pub fn checkpoint_mem(&mut self, selection: &Selection) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = self.span(&trace, Activity::Checkpoint);
-        self.capture(selection, false, None).map(|_| ())
+        let captured = self.capture(selection, false, None);
+        if let Phase::Checkpoint { failed, .. } = &mut self.phase {
+            *failed |= captured.is_err();
+        }
+        captured.map(|_| ())
     }
 
     /// Captures regions, in these ways if the same call of the application ends the checkpoint: otherwise it may change
@@ -99,7 +114,7 @@ impl Client {
         managed: bool,
         mut ways: Option<&mut Ways>,
     ) -> Result<Option<Captured>> {
-        let Phase::Checkpoint { open, routed } = &self.phase else {
+        let Phase::Checkpoint { open, routed, .. } = &self.phase else {
             return Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)"));
         };
         if let Some(routed) = routed {
@@ -109,6 +124,8 @@ impl Client {
             )));
         }
         let regions = self.regions.of(&open.name);
+        self.look_at_group(&open.name);
+        regions.use_once();
         let marker = regions.marker().filter(|_| managed);
         let selected = match marker {
             // A managed checkpoint may have its mark alone.
@@ -134,6 +151,7 @@ impl Client {
             places.push(match region {
                 // Looked at again each time: memory may have been freed meanwhile.
                 Protected::Memory(memory) => {
+                    self.look_at_place(*id, memory);
                     let mut place = self.place(*id, memory, memory.len)?;
                     let is_plain = place.kind == PAGEABLE && place.capture == Capture::Copy;
                     if let Some(ways) = ways.as_mut().filter(|_| is_plain) {
@@ -175,30 +193,81 @@ impl Client {
         Ok(stays.then_some(Captured { places, _written: written, _log: log, _table: table }))
     }
 
-    /// Closes the open checkpoint: it exists from here on, or, without `success`, never has.
+    /// Closes the open checkpoint: it exists from here on, or, if it is given up, never has.
     /// Returns the name and version of a checkpoint that exists.
-    pub fn checkpoint_end(&mut self, success: bool) -> Result<Option<(String, i32)>> {
+    pub fn checkpoint_end(&mut self, verdict: Verdict) -> Result<Option<(String, i32)>> {
         let trace = self.engine.trace.clone();
         let _span = self.span(&trace, Activity::Checkpoint);
+        let success = match verdict {
+            Verdict::Taken => true,
+            Verdict::Zero => self.is_kept_at_zero(),
+            Verdict::Failed => false,
+        };
         let taken = match &self.phase {
             Phase::Checkpoint { open, .. } if success => Some((open.name.clone(), open.version)),
             _ => None,
         };
-        self.close(success, None).map(|()| taken)
+        self.close(success, None, true).map(|()| taken)
     }
 
-    /// Closes the open checkpoint. `captured`: all that it has captured, if that has not changed.
-    fn close(&mut self, success: bool, captured: Option<Captured>) -> Result<()> {
+    /// Whether a checkpoint that is ended with 0 is kept: one of memory whose regions were captured, as VELOC keeps
+    /// it. Of a file nobody knows whether it is whole: a torn one must not be offered.
+    fn is_kept_at_zero(&self) -> bool {
+        match &self.phase {
+            Phase::Checkpoint { open, routed: Some(routed), .. } => {
+                self.engine.files.warn_once(format!(
+                    "checkpoint \"{}\" version {}, the file {}, is given up: VELOC_Checkpoint_end(0) says that it was \
+                     not written (VELOC_SUCCESS is 0, too; 1 keeps it)",
+                    open.name, open.version, routed.original
+                ));
+                false
+            }
+            Phase::Checkpoint { open, failed: false, .. } if !open.regions.is_empty() => {
+                self.engine.degrade(
+                    "checkpoint_end",
+                    format!(
+                        "VELOC_Checkpoint_end(0): checkpoint \"{}\" version {} has its regions and is kept, as VELOC \
+                         keeps it (VELOC_FAILURE gives one up)",
+                        open.name, open.version
+                    ),
+                );
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Ends a checkpoint that the application has left open at the end of its job: it is kept, as VELOC keeps it.
+    ///
+    /// # Errors
+    /// There is one.
+    pub(super) fn end_forgotten(&mut self) -> Result<()> {
+        let Phase::Checkpoint { open, routed, failed } = &self.phase else {
+            self.leave_phase();
+            return Ok(());
+        };
+        let is_whole = !failed && (routed.is_some() || !open.regions.is_empty());
+        let what = format!("checkpoint \"{}\" version {}", open.name, open.version);
+        // The other processes may not have forgotten theirs, and wait for nothing here.
+        let closed = self.close(is_whole, None, false);
+        let how = if is_whole { "it is kept" } else { "it is given up, as it is not whole" };
+        let forgotten = format!("{what} was not ended (VELOC_Checkpoint_end): {how}");
+        Err(closed.err().map_or(Error::invalid(forgotten), |error| error.within(what)))
+    }
+
+    /// Closes the open checkpoint. `captured`: all that it has captured, if that has not changed. `waits`: for
+    /// what a job that writes its files in the call does together with the other processes.
+    fn close(&mut self, success: bool, captured: Option<Captured>, waits: bool) -> Result<()> {
         self.must_checkpoint()?;
         let empty = matches!(
             &self.phase,
-            Phase::Checkpoint { open, routed: None } if open.regions.is_empty()
+            Phase::Checkpoint { open, routed: None, .. } if open.regions.is_empty()
         );
         if !success || empty {
             self.leave_phase();
             return if success { Err(Error::invalid("nothing was captured")) } else { Ok(()) };
         }
-        if let Phase::Checkpoint { open, routed: Some(routed) } = &self.phase {
+        if let Phase::Checkpoint { open, routed: Some(routed), .. } = &self.phase {
             match routed.check_written() {
                 Ok(bytes) => drop(self.routed_bytes.insert(open.name.clone(), bytes)),
                 Err(unwritten) => {
@@ -208,7 +277,7 @@ impl Client {
             }
         }
         match std::mem::replace(&mut self.phase, Phase::Idle) {
-            Phase::Checkpoint { open, routed: None } => {
+            Phase::Checkpoint { open, routed: None, .. } => {
                 let sizes = open.regions.iter().map(|region| region.size);
                 let len = sizes.sum::<u64>() + encoded_len(open.regions.len()) as u64;
                 let id = open.id;
@@ -227,7 +296,7 @@ impl Client {
                     } else {
                         agreement.taken(&self.engine, taken);
                     }
-                    if self.engine.writes_directly() && agreement.aggregates() {
+                    if waits && self.engine.writes_directly() && agreement.aggregates() {
                         // Claimed before it is known where it goes, so that no worker is quicker.
                         let claim = self.engine.claim(id);
                         agreement.await_all(&self.engine);
@@ -237,7 +306,7 @@ impl Client {
                 }
                 committed
             }
-            Phase::Checkpoint { open, routed: Some(routed) } => {
+            Phase::Checkpoint { open, routed: Some(routed), .. } => {
                 let id = open.id;
                 let original = routed.original.clone();
                 let committed =
@@ -245,7 +314,7 @@ impl Client {
                 routed.remove_folder();
                 if let Some(agreement) = &mut self.agreement {
                     agreement.taken_alone(&self.engine, id);
-                    if self.engine.writes_directly() {
+                    if waits && self.engine.writes_directly() {
                         return committed.and_then(|()| self.engine.wait_persistent(id));
                     }
                 }

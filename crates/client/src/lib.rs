@@ -13,12 +13,14 @@ pub mod managed;
 pub mod message_files;
 mod messages;
 mod one_run;
+mod order;
 pub mod regions;
 
 mod agreement;
 mod checkpoint;
 mod discard;
 mod encoded;
+mod guards;
 mod hints;
 mod incremental;
 mod memory;
@@ -33,11 +35,13 @@ mod tests;
 mod under_way;
 mod way;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::time::Instant;
 
 use agreement::{Agreement, Standing};
+pub use checkpoint::Verdict;
 use config::Config;
 use device::kinds;
 use engine::capture::Open;
@@ -83,8 +87,15 @@ impl Selection {
 #[derive(Debug)]
 enum Phase {
     Idle,
-    Checkpoint { open: Open, routed: Option<Routed> },
-    Restart { restoring: Restoring },
+    /// `failed`: regions that were asked for could not be captured.
+    Checkpoint {
+        open: Open,
+        routed: Option<Routed>,
+        failed: bool,
+    },
+    Restart {
+        restoring: Restoring,
+    },
 }
 
 /// One application, from `VELOC_Init` to `VELOC_Finalize`.
@@ -103,6 +114,8 @@ pub struct Client {
     messages: Option<MessageLog>,
     /// From the first incremental checkpoint on.
     incremental: Option<Incremental>,
+    /// The application has asked for the size of a region in a checkpoint.
+    sizes_asked: Cell<bool>,
     /// While this is alive, files of the message log go to scratch.
     offered: Option<Offered>,
 }
@@ -148,6 +161,7 @@ impl Client {
             agreement: None,
             messages,
             incremental: None,
+            sizes_asked: Cell::new(false),
         })
     }
 
@@ -158,6 +172,7 @@ impl Client {
         // Compared before anything that depends on the configuration.
         let (config, run) = alike::configured(config(), &comm)?;
         let config = given_up(config, &comm)?;
+        given_up(order::look_at_order(&comm), &comm)?;
         let process = Process { rank, ranks, run };
         // A process that failed must not leave the others waiting in a later collective call.
         let started = all_or_none(&comm, Client::start(config, process))?;
@@ -172,9 +187,12 @@ impl Client {
         Ok(client)
     }
 
-    /// Ends the job (`VELOC_Finalize`). A checkpoint under way is given up.
+    /// Ends the job (`VELOC_Finalize`).
+    ///
+    /// # Errors
+    /// Among others, a checkpoint was not ended; it is kept.
     pub fn finish(mut self, drain: bool) -> Result<()> {
-        self.leave_phase();
+        let ended = self.end_forgotten();
         self.tell_of_vain_hints();
         drop(self.offered.take());
         // The next job gets what is in the host buffer, and need not wait until it is in files.
@@ -197,7 +215,7 @@ impl Client {
         let finished = self.engine.finish();
         files.end_work();
         let freed = comm.filter(|_| mpi_works).map_or(Ok(()), Comm::free);
-        drained.and(finished).and(freed)
+        ended.and(drained).and(finished).and(freed)
     }
 
     /// Decides all that the processes still have to agree on. Returns whether the job ends with a
@@ -253,7 +271,7 @@ impl Client {
     fn leave_phase(&mut self) {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => {}
-            Phase::Checkpoint { open, routed } => {
+            Phase::Checkpoint { open, routed, .. } => {
                 if let Some(routed) = routed {
                     routed.remove_folder();
                 }

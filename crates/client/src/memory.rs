@@ -81,6 +81,8 @@ impl Client {
     }
 
     fn keep(&mut self, group: Option<&str>, regions: impl IntoIterator<Item = (i32, Memory)>) {
+        let regions: Vec<(i32, Memory)> = regions.into_iter().collect();
+        regions.iter().for_each(|(id, region)| self.look_at(group, *id, region));
         let group = self.regions.group_mut(group);
         for (id, region) in regions {
             group.protect(id, Protected::Memory(region));

@@ -71,6 +71,8 @@ pub struct Memory {
     writable: Cell<u64>,
     /// Forked children were found to get it, when one carrier less than this had failed; 0: not looked up.
     children_get: Arc<AtomicUsize>,
+    /// How often its group had been used when it was protected.
+    pub(super) since: u64,
 }
 
 impl Memory {
@@ -96,6 +98,7 @@ impl Memory {
             terms: Terms::default(),
             writable: Cell::new(0),
             children_get: Arc::default(),
+            since: 0,
         })
     }
 
@@ -174,6 +177,14 @@ impl Regions {
         }
     }
 
+    /// The private regions of a name, or the common ones, if there are any.
+    pub(crate) fn get(&self, name: Option<&str>) -> Option<&Group> {
+        match name {
+            None | Some(COMMON) => Some(&self.common),
+            Some(name) => self.private.get(name),
+        }
+    }
+
     /// The addresses and lengths of all ranges of memory.
     pub(crate) fn memories(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let groups = std::iter::once(&self.common).chain(self.private.values());
@@ -202,9 +213,21 @@ pub struct Group {
     bytes: u128,
     /// Writes the mark that a manager adds to each of its checkpoints of these regions.
     marker: Option<Arc<dyn Object>>,
+    /// Checkpoints that were taken of these regions, and restarts that were begun.
+    uses: Cell<u64>,
 }
 
 impl Group {
+    /// Counts a checkpoint or a restart of these regions.
+    pub(crate) fn use_once(&self) {
+        self.uses.set(self.uses.get() + 1);
+    }
+
+    /// Checkpoints and restarts so far.
+    pub(crate) fn uses(&self) -> u64 {
+        self.uses.get()
+    }
+
     /// Adds or changes a region.
     pub fn protect(&mut self, id: i32, mut region: Protected) {
         if let (Protected::Memory(new), Some(Protected::Memory(old))) =
@@ -218,6 +241,9 @@ impl Group {
                 new.children_get = old.children_get.clone();
             }
             new.terms.capture = old.terms.capture;
+        }
+        if let Protected::Memory(new) = &mut region {
+            new.since = self.uses.get();
         }
         self.bytes += region.len();
         let old = self.by_id.insert(id, region);

@@ -126,6 +126,7 @@ impl Client {
         self.end_open_restart();
         // Only an adjoint computation itself restores the checkpoints that it stores.
         let not_held = || self.check_not_held(name, &format!("version {version} of"));
+        self.regions.of(name).use_once();
         let proper = check_name(name, version).and_then(|()| self.must_be_idle());
         let proper = proper.and_then(|()| not_held());
         let end = |begun: Result<Begun>| {
@@ -276,6 +277,7 @@ impl Client {
     /// Bytes of a region in the checkpoint that is open for recovery.
     pub fn recover_size(&self, id: i32) -> Result<u64> {
         let restoring = self.restoring()?;
+        self.sizes_asked.set(true);
         restoring.regions.iter().find(|region| region.id == id).map(|r| r.size).ok_or_else(|| {
             Error::new(
                 Kind::NotFound,
@@ -290,6 +292,7 @@ impl Client {
     /// Bytes of a region in any checkpoint.
     pub fn recover_ckpt_size(&mut self, name: &str, version: i32, region: i32) -> Result<u64> {
         check_name(name, version)?;
+        self.sizes_asked.set(true);
         let part_of = |id| self.regions.of(name).part(id);
         let id = self.engine.find(name, version, part_of)?;
         let regions = self.engine.regions_to_restore(id, name, version, part_of)?;
@@ -407,6 +410,7 @@ impl Client {
                     region.id, region.size, memory.len
                 ))));
             }
+            self.look_at_size(&about("restoring".to_owned()), region, memory);
             let place = self.place(region.id, memory, region.size);
             let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
             if place.part == Part::Host && !known(memory, region.size) {

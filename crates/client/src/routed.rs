@@ -101,7 +101,7 @@ impl Client {
                      files"
                 )));
             }
-            Phase::Checkpoint { open, routed } => {
+            Phase::Checkpoint { open, routed, .. } => {
                 if !open.regions.is_empty() {
                     return Err(Error::invalid(format!(
                         "checkpoint \"{}\" version {} has memory regions; it cannot be the file \
@@ -156,7 +156,7 @@ impl Client {
 
 fn absolute(path: &str) -> Result<String> {
     std::path::absolute(path)
-        .map_err(|error| Error::system(format!("the path {path}"), &error))?
+        .map_err(|error| Error::system(format!("the path {path:?}"), &error))?
         .into_os_string()
         .into_string()
         .map_err(|path| Error::invalid(format!("{} is not UTF-8", path.to_string_lossy())))

@@ -3,6 +3,7 @@
 
 use super::protect::gather;
 use super::{agree, check_name, Client};
+use config::NewestBy;
 use erasure::encoding::Encoding;
 use format::checksum::Checksum;
 use levels::files::Files;
@@ -23,11 +24,53 @@ impl Client {
         if let (Some(rank), Ok(())) = (self.other(of), &checked) {
             return newest_file(&self.engine.files.of_rank(rank), name, bound, None);
         }
-        let found = self.newest_of_all(name, bound, checked, of.is_some());
-        if let Ok(Some(_)) = found {
+        let found = match self.engine.config.newest_by {
+            NewestBy::Number => self.newest_of_all(name, bound, checked, of.is_some()),
+            NewestBy::Time => self.newest_by_time(name, bound, checked, of.is_some()),
+        };
+        if let Ok(Some(version)) = found {
             self.engine.warn_of_backlog(name);
+            self.look_at_order(name, bound, version);
         }
         found
+    }
+
+    /// As [`newest_of_all`](Self::newest_of_all), of the versions up to the one that was taken last: a run that began
+    /// anew has replaced those of older runs up to there. Of several processes, some may have taken one more.
+    fn newest_by_time(
+        &mut self,
+        name: &str,
+        bound: i32,
+        checked: Result<()>,
+        alone: bool,
+    ) -> Result<Option<i32>> {
+        let last = self.engine.taken_last(name, bound).unwrap_or(bound);
+        let last = match self.comm.as_ref().filter(|_| !alone) {
+            Some(comm) => comm.allreduce_min_i64(i64::from(last))? as i32,
+            None => last,
+        };
+        let found = self.newest_of_all(name, last, checked.clone(), alone);
+        if matches!(found, Ok(Some(_))) {
+            return found;
+        }
+        // None of them can be restored: an older run's may be.
+        match alone || self.all_agree(found.is_ok())? {
+            true => self.newest_of_all(name, bound, checked, alone),
+            false => found,
+        }
+    }
+
+    /// Says that a version with a lower number than the one found was taken later.
+    fn look_at_order(&self, name: &str, bound: i32, found: i32) {
+        if !os::logging::speaks_for_all() {
+            return;
+        }
+        if let Some(last) = self.engine.taken_last(name, bound).filter(|last| *last < found) {
+            self.engine.files.warn_once(format!(
+                "version {found} of \"{name}\" has the highest number, and version {last} was taken after it, by a run that \
+                 began anew or went back: with newest_by = time a restart begins with version {last}"
+            ));
+        }
     }
 
     /// Says what `restart_test` has not found, and where it looked.
@@ -68,7 +111,7 @@ impl Client {
         }
         let mut bound = i64::from(bound);
         loop {
-            let found = self.newest_common(bound, |bound| {
+            let found = self.newest_common(Some(name), bound, |bound| {
                 let bound = i32::try_from(bound).unwrap_or(i32::MAX);
                 Ok(self.newest(name, bound)?.map(i64::from))
             })?;
@@ -83,12 +126,15 @@ impl Client {
     }
 
     /// The newest number, not above `bound`, that all processes have: `newest` gives this one's newest that is not above
-    /// a bound. A process that fails has none; the others do not hear why. Collective.
+    /// a bound. A process that fails has none; the others do not hear why. That there is none in common is said, of
+    /// versions of a `name`. Collective.
     fn newest_common(
         &self,
+        name: Option<&str>,
         mut bound: i64,
         mut newest: impl FnMut(i64) -> Result<Option<i64>>,
     ) -> Result<Option<i64>> {
+        let mut newest_of_any = -1;
         loop {
             let found = newest(bound);
             let Some(comm) = &self.comm else {
@@ -99,13 +145,26 @@ impl Client {
             // The newest common one is not above any process's newest; if that is everybody's newest, it is the answer.
             let [lowest, highest] = comm.allreduce_min([mine, -mine])?;
             found?;
+            newest_of_any = newest_of_any.max(-highest);
             if lowest < 0 {
+                if let Some(name) = name.filter(|_| newest_of_any >= 0) {
+                    self.tell_none_in_common(name, newest_of_any);
+                }
                 return Ok(None);
             }
             if -highest == lowest {
                 return Ok(Some(lowest));
             }
             bound = lowest;
+        }
+    }
+
+    fn tell_none_in_common(&self, name: &str, newest_of_any: i64) {
+        if os::logging::speaks_for_all() {
+            self.engine.files.warn_once(format!(
+                "no version of \"{name}\" is on all ranks; the newest on any of them is {newest_of_any}: all ranks \
+                 have to take the same versions"
+            ));
         }
     }
 
@@ -124,7 +183,7 @@ impl Client {
         neither: impl FnOnce() -> Result<()>,
     ) -> Result<(Option<i64>, Option<i32>)> {
         self.all_or_none(able)?;
-        let found = self.newest_common(i64::MAX, newest);
+        let found = self.newest_common(None, i64::MAX, newest);
         let found = self.all_or_none(found)?;
         let checkpoint = self.restart_test(name, 0, None)?;
         if found.is_none() && checkpoint.is_none() {

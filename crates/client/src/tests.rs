@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use super::callbacks::{Object, Written};
-use super::{Client, Selection};
+use super::{Client, Selection, Verdict};
 use config::Config;
 use os::error::Result;
 
@@ -57,6 +57,6 @@ fn a_call_that_panics_leaves_open_what_was_open() {
     call(false, &|client| client.checkpoint_begin("x", 2)).unwrap();
     call(true, &|client| client.checkpoint_mem(&Selection::All)).unwrap();
     call(false, &|client| client.checkpoint_mem(&Selection::All)).unwrap();
-    call(false, &|client| client.checkpoint_end(true).map(drop)).unwrap();
+    call(false, &|client| client.checkpoint_end(Verdict::Taken).map(drop)).unwrap();
     call(false, &|client| client.restart("x", 2, None)).unwrap();
 }

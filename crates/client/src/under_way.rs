@@ -48,6 +48,11 @@ impl Client {
         self.under_way = None;
     }
 
+    /// Whether a computation under way has these regions, which may move.
+    pub(super) fn holds(&self, group: Option<&str>) -> bool {
+        self.under_way.as_ref().zip(group).is_some_and(|(under_way, name)| under_way.has(name))
+    }
+
     /// Refuses a call that would change checkpoints of a name that a computation under way has.
     pub(super) fn check_not_held(&self, name: &str, what: &str) -> Result<()> {
         match &self.under_way {

@@ -208,6 +208,14 @@ pub const KEYS: &[Key] = &[
         meaning: "How many checkpoints in a row have changes alone; the next one has everything.",
     },
     Key {
+        name: "newest_by",
+        task: Task::Versions,
+        values: "number or time",
+        role: Role::Default("number"),
+        meaning: "Which version VELOC_Restart_test finds: the one with the highest number, as in VELOC, or the one that was \
+                  taken last, where a run that began anew or went back has lower numbers than an older one.",
+    },
+    Key {
         name: "proof",
         task: Task::Damage,
         values: "check, accept or off",

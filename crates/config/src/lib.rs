@@ -80,6 +80,16 @@ pub enum SyncFiles {
     Full,
 }
 
+/// Which version is the newest one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NewestBy {
+    /// The one with the highest number.
+    #[default]
+    Number,
+    /// The one that was taken last.
+    Time,
+}
+
 /// Whether checkpoint files have proofs, and what these decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Proof {
@@ -174,6 +184,8 @@ pub struct Config {
     pub hand_over_time: u64,
     /// The order in which versions are expected back.
     pub restore_order: RestoreOrder,
+    /// Which version a restart begins with.
+    pub newest_by: NewestBy,
     /// How pages are touched.
     pub touch: Touch,
     /// Threads that touch pages, 0 to 256. 0: the library chooses.
@@ -267,7 +279,9 @@ impl Config {
             true => format!("configuration file {}", path.display()),
             false => "environment (the name of the configuration file is empty)".to_owned(),
         };
-        let read = read(Given::by_text(&text, &origin)?, |name| os::environment::var(name).ok())?;
+        let mut read =
+            read(Given::by_text(&text, &origin)?, |name| os::environment::var(name).ok())?;
+        read.1.extend(read.0.elsewhere(path).filter(|_| named));
         Ok(Config { file: std::path::absolute(path).ok(), ..told(read) })
     }
 
@@ -292,6 +306,27 @@ impl Config {
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<(Config, Vec<String>)> {
         read(Given::by_text(text, "configuration")?, env)
+    }
+}
+
+impl Config {
+    /// Says that directories with relative paths will be made where the process is, and not beside the file at `path`.
+    fn elsewhere(&self, path: &Path) -> Option<String> {
+        let here = env::current_dir().ok()?;
+        let beside = std::path::absolute(path).ok()?.parent()?.canonicalize().ok()?;
+        let directories = [&self.scratch, &self.persistent, &self.meta].into_iter().flatten();
+        let new = directories.filter(|directory| directory.is_relative() && !directory.exists());
+        let named: Vec<String> = new.map(|directory| directory.display().to_string()).collect();
+        if named.is_empty() || here.canonicalize().is_ok_and(|here| here == beside) {
+            return None;
+        }
+        Some(format!(
+            "relative paths ({}) begin in the working directory, {}, where they are not there yet, and not beside {}: \
+             a job that starts in another directory finds other checkpoints",
+            named.join(", "),
+            here.display(),
+            path.display()
+        ))
     }
 }
 

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use super::keys::{self, Role, KEYS};
 use super::value::{self, Allowed};
 use super::{
-    Compress, Config, Mode, Pin, RestoreOrder, SyncFiles, Touch, TouchMethod, LARGEST_GROUP,
-    LARGEST_PIN_CHUNK, LONGEST_HAND_OVER, LONGEST_WATCHDOG, MOST_PARALLEL, MOST_TOUCH_THREADS,
-    MOST_VERSIONS,
+    Compress, Config, Mode, NewestBy, Pin, RestoreOrder, SyncFiles, Touch, TouchMethod,
+    LARGEST_GROUP, LARGEST_PIN_CHUNK, LONGEST_HAND_OVER, LONGEST_WATCHDOG, MOST_PARALLEL,
+    MOST_TOUCH_THREADS, MOST_VERSIONS,
 };
 use os::error::{Error, Result};
 
@@ -167,6 +167,9 @@ impl Settings {
                 .required("max_versions", origin, |text| value::count(text, MOST_VERSIONS))?,
             scratch_versions: self
                 .required("scratch_versions", origin, |text| value::count(text, MOST_VERSIONS))?,
+            newest_by: self.required("newest_by", origin, |text| {
+                value::choice(text, &[("number", NewestBy::Number), ("time", NewestBy::Time)])
+            })?,
             proof: self.required("proof", origin, value::proof)?,
             chksum: self.required("chksum", origin, value::switch)?,
             meta: self.read("meta", value::path)?,

@@ -32,6 +32,7 @@ fn defaults() {
             hand_over: None,
             hand_over_time: 600,
             restore_order: RestoreOrder::Reverse,
+            newest_by: NewestBy::Number,
             touch: Touch::Auto,
             touch_threads: 0,
             touch_method: TouchMethod::Auto,
@@ -73,6 +74,7 @@ fn every_key_is_read() {
     let (config, warnings) = text_and_env(
         "mode = sync\nscratch = /s\npersistent = /p\ngpu_cache_size = 0.5\n\
          host_cache_size = 12\ngpu_chunk_size = 2M\nephemeral = yes\nhand_over_time = 90\nrestore_order = random\n\
+         newest_by = time\n\
          touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
          pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\nthreaded = true\n\
          watchdog_interval = 7\nmax_parallelism = 4\nlog_prefix = /l\nrun_directory = /r\nsync_files = full\n\
@@ -95,6 +97,7 @@ fn every_key_is_read() {
             hand_over: None,
             hand_over_time: 90,
             restore_order: RestoreOrder::Random,
+            newest_by: NewestBy::Time,
             touch: Touch::Concurrent,
             touch_threads: 16,
             touch_method: TouchMethod::Populate,
@@ -164,6 +167,7 @@ fn bad_values_name_key_value_place_and_what_is_allowed() {
         ("incremental", "changes", "true"),
         ("max_versions", "-1", "a whole number"),
         ("scratch_versions", "2.5", "a whole number"),
+        ("newest_by", "date", "number, time"),
         ("proof", "yes", "check, accept, off"),
         ("chksum", "sha256", "true or false"),
         ("print_errors", "never", "auto, true or false"),

@@ -36,6 +36,12 @@ impl Shared {
         self.catalog.read(|state| state.newest(name, bound))
     }
 
+    /// The version of a name, at most `bound`, that was taken last: by this job, or else by the times of files.
+    pub fn taken_last(&self, name: &str, bound: i32) -> Option<i32> {
+        let own = self.catalog.read(|state| state.taken_last(name, bound));
+        own.or_else(|| self.files.taken_last(name, bound))
+    }
+
     /// How many steps of checkpoints towards their files have failed so far.
     pub fn failed_steps(&self) -> u64 {
         self.catalog.read(State::failed_steps)

@@ -26,6 +26,7 @@ pub struct Mpi {
     finalized: Query,
     /// Predefined handles.
     comm_null: usize,
+    comm_world: usize,
     int64: usize,
     byte: usize,
     min: usize,
@@ -79,6 +80,7 @@ impl Mpi {
             // SAFETY: as above.
             finalized: unsafe { function(library, c"MPI_Finalized")? },
             comm_null: constant(handles.comm_null, c"MPI_COMM_NULL")?,
+            comm_world: constant(handles.comm_world, c"MPI_COMM_WORLD")?,
             int64: constant(handles.int64, c"MPI_INT64_T")?,
             byte: constant(handles.byte, c"MPI_BYTE")?,
             min: constant(handles.min, c"MPI_MIN")?,
@@ -118,6 +120,14 @@ impl Mpi {
     /// The library's binary interface.
     pub fn abi(&self) -> Abi {
         self.abi
+    }
+
+    /// This process's rank in `MPI_COMM_WORLD`.
+    ///
+    /// # Errors
+    /// As [`Comm::rank`].
+    pub fn world_rank(&self) -> Result<u32> {
+        Comm { mpi: *self, handle: self.comm_world }.rank()
     }
 
     /// Whether `MPI_Init` has been called, even if `MPI_Finalize` was called later.

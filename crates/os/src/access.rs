@@ -180,6 +180,12 @@ impl Mappings {
         self.all_are(address..address.saturating_add(len), |access| access.writable).unwrap_or(true)
     }
 
+    /// Whether all of `len` bytes at `address` are in writable mappings. Unknown counts as no.
+    pub fn are_writable(&self, address: u64, len: u64) -> bool {
+        let known = self.all_are(address..address.saturating_add(len), |access| access.writable);
+        known.unwrap_or(false)
+    }
+
     /// Whether all of `len` bytes at `address` are in private mappings. Unknown counts as no.
     pub fn have_private(&self, address: u64, len: u64) -> bool {
         self.all_are(address..address.saturating_add(len), |access| !access.shared).unwrap_or(false)

@@ -35,6 +35,7 @@ pub mod residency;
 pub mod shared;
 pub mod size;
 pub mod socket;
+pub mod stack;
 pub mod sync;
 pub mod threads;
 pub mod times;

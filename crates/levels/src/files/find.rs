@@ -336,6 +336,14 @@ impl Files {
         Ok(self.by_age(level, name)?.into_iter().map(|(_, version)| version).collect())
     }
 
+    /// The version of a name, at most `bound`, that was taken last, as the times of the files in both levels say.
+    pub fn taken_last(&self, name: &str, bound: i32) -> Option<i32> {
+        let levels = [FileLevel::Scratch, FileLevel::Persistent];
+        // What cannot be read is told by who looks for the versions.
+        let found = levels.into_iter().filter_map(|level| self.by_age(level, name).ok()).flatten();
+        found.filter(|(_, version)| *version <= bound).max().map(|(_, version)| version)
+    }
+
     /// The versions of a name in a level with the times of their last change, oldest first.
     pub(super) fn by_age(&self, level: FileLevel, name: &str) -> Result<Vec<(SystemTime, i32)>> {
         let mut found = Vec::new();

@@ -46,7 +46,8 @@ impl Files {
                 Err(error) if error.kind() == Kind::OtherJob => {
                     return Err(error.followed_by(
                         "two jobs of one configuration would take each other's checkpoints; another name or \
-                         other directories keep them apart",
+                         other directories keep them apart (processes of one job: VELOC_Init with a communicator of \
+                         them all, or VELOC_Init_single with a number for each)",
                     ));
                 }
                 Err(error) => {

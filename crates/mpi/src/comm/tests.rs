@@ -200,6 +200,7 @@ fn stand_ins() -> [Mpi; 2] {
             table,
             initialized,
             finalized,
+            comm_world: WORLD,
             comm_null: NULL,
             int64: 11,
             byte: 14,

@@ -76,7 +76,30 @@ pub(crate) fn table(answer: &Answer, each: bool) -> String {
         row.push(state);
         table.add_row(row);
     }
-    format!("{table}\n{}{}", named(answer), totals(answer))
+    format!("{table}\n{}{}{}", named(answer), out_of_order(answer), totals(answer))
+}
+
+/// A line for each name whose version with the highest number was not taken last.
+fn out_of_order(answer: &Answer) -> String {
+    let mut newest: BTreeMap<&str, [(u64, i32); 2]> = BTreeMap::new();
+    for version in &answer.checkpoints {
+        let Some(taken) = version.copies.iter().filter_map(|copy| copy.modified).max() else {
+            continue;
+        };
+        let this = (taken, version.version);
+        let [by_time, by_number] = newest.entry(&version.name).or_insert([this; 2]);
+        *by_time = (*by_time).max(this);
+        *by_number = if this.1 > by_number.1 { this } else { *by_number };
+    }
+    let later = newest.into_iter().filter(|(_, [by_time, by_number])| by_time.0 > by_number.0);
+    later
+        .map(|(name, [by_time, by_number])| {
+            format!(
+                "{name}: version {} was taken after version {}, with which a restart begins (newest_by = time: with {})\n",
+                by_time.1, by_number.1, by_time.1
+            )
+        })
+        .collect()
 }
 
 /// The versions that all ranks can restore, in a line for each name, and those that they cannot

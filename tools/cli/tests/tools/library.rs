@@ -3,7 +3,7 @@
 use std::fs;
 
 use client::regions::Memory;
-use client::{Client, Selection};
+use client::{Client, Selection, Verdict};
 use config::Config;
 use serde_json::json;
 
@@ -26,10 +26,11 @@ fn what_the_library_writes_is_good() {
         client.checkpoint_begin("own", 1).unwrap();
         let routed = client.route_file(original.to_str().unwrap()).unwrap();
         fs::write(routed, b"my own bytes").unwrap();
-        client.checkpoint_end(true).unwrap();
+        client.checkpoint_end(Verdict::Taken).unwrap();
         client.checkpoint_begin("wave", 3).unwrap();
         client.checkpoint_mem(&Selection::All).unwrap();
-        client.checkpoint_end(rank == 0).unwrap();
+        let verdict = if rank == 0 { Verdict::Taken } else { Verdict::Failed };
+        client.checkpoint_end(verdict).unwrap();
         client.finish(true).unwrap();
     }
     let ran = job.veloc("verify --config veloc.cfg --json");

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{chown, lchown, symlink, MetadataExt as _};
+use std::time::{Duration, SystemTime};
 
 use serde_json::{json, Value};
 
@@ -203,6 +204,23 @@ fn deltas_and_their_bases() {
     job.aggregate("wave", 2, &[incremental(2, 1, Some(1)), incremental(2, 1, Some(1))]);
     let found = job.veloc("ls --config veloc.cfg --json").json();
     assert_eq!(found["restorable"], json!({"wave": [1, 2, 3, 4, 5]}));
+}
+
+/// Catches a run that began anew, below the versions of an older one, of which nothing is said.
+#[test]
+fn versions_out_of_order_are_told() {
+    let job = Job::new();
+    let taken = |version: i32, seconds: u64| {
+        let path = job.write(&format!("scratch/shot-0-{version}.dat"), &GOLDEN);
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000 + seconds);
+        os::times::set_modified(&path, time).unwrap();
+    };
+    taken(2, 0);
+    taken(5, 10);
+    let told = "shot: version 2 was taken after version 5";
+    assert!(!job.veloc("ls --scratch scratch").success().contains(told));
+    taken(2, 20);
+    assert!(job.veloc("ls --scratch scratch").success().contains(told));
 }
 
 /// Catches rows without end for jobs with many versions and ranks.

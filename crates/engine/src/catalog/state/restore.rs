@@ -58,6 +58,13 @@ impl State {
         self.names.get(name)?.live.range(..=bound).next_back().map(|(&version, _)| version)
     }
 
+    /// The live version, at most `bound`, that this job has taken last.
+    pub fn taken_last(&self, name: &str, bound: i32) -> Option<i32> {
+        let live = self.names.get(name)?.live.range(..=bound);
+        let taken = live.filter(|(_, id)| self.entries.get(id).is_some_and(|entry| !entry.found));
+        taken.max_by_key(|(_, id)| **id).map(|(&version, _)| version)
+    }
+
     /// Whether a restore may have to read its file, because memory does not have all of the
     /// checkpoint. An incomplete fetch from that file does not count.
     pub(crate) fn is_read_from_file(&self, id: Id) -> bool {
