@@ -11,6 +11,7 @@ import textwrap
 import threading
 import traceback
 import unittest
+import warnings
 import weakref
 
 import numpy
@@ -139,6 +140,28 @@ class Results(WithFolder):
                 "moves", 60, 4, state=problem.field, gradient=problem.gradient, forward=forward, adjoint=adjoint
             )
         self.same(problem)
+
+    def test_an_array_that_no_callback_has_is_told(self):
+        """Catches `u = u + 1` in a callback: all that is stored is the state of the beginning."""
+        for is_wrong in (True, False):
+            problem = Growth(10)
+
+            def forward(start, stop):
+                Growth.forward(problem, start, stop)
+                if is_wrong:
+                    problem.field = problem.field + 0
+
+            with warnings.catch_warnings(record=True) as caught, self.memory():
+                warnings.simplefilter("always")
+                veloc.adjoint_run(
+                    "new", 10, 3, state=problem.field, gradient=[problem.gradient], forward=forward,
+                    adjoint=problem.adjoint,
+                )
+            # Before 3.11, the line that calls has what it hands over.
+            self.assertEqual(len(caught), is_wrong and sys.version_info >= (3, 11))
+            for warning in caught:
+                self.assertRegex(str(warning.message), "^state, region 0: nobody ")
+                self.assertEqual(warning.filename, __file__)
 
     def test_nothing_of_a_run_lives_on(self):
         """Catches callbacks that hold the arrays after the run."""

@@ -87,11 +87,11 @@ class Objects(WithJob):
             self.assertEqual(step.value, {"step": 1})
 
     def test_a_name_with_regions_of_its_own_has_no_others(self):
-        mine, own = veloc.Pickled("mine"), veloc.Pickled("own")
+        mine, own, zeros = veloc.Pickled("mine"), veloc.Pickled("own"), numpy.zeros(5)
         with self.job() as ckpt:
             ckpt.protect(1, mine)
             ckpt.protect(2, own, name="special")
-            ckpt.protect(3, numpy.zeros(5), name="special")
+            ckpt.protect(3, zeros, name="special")
             ckpt.checkpoint("special", 1)
             ckpt.checkpoint("other", 1)
             mine.value = own.value = None
@@ -111,10 +111,11 @@ class Objects(WithJob):
             ckpt.protect(0, numpy.zeros(100))
             with self.assertRaisesRegex(veloc.Error, "region 0"):
                 ckpt.protected = "x"
-            ckpt.protect(0, veloc.Pickled("x"))
+            text, ones = veloc.Pickled("x"), numpy.ones(3)
+            ckpt.protect(0, text)
             self.assertEqual(ckpt.protected, "x")
             ckpt.checkpoint("turns", 1)
-            ckpt.protect(0, numpy.ones(3))
+            ckpt.protect(0, ones)
             ckpt.checkpoint("turns", 2)
         self.assertEqual(self.regions("turns", 1)[0], pickle.dumps("x"))
         self.assertEqual(self.regions("turns", 2)[0], numpy.ones(3).tobytes())
@@ -227,7 +228,8 @@ class Arrays(WithJob):
             del state
             gc.collect()
             self.assertIsNotNone(alive())
-            ckpt.checkpoint("alive", 1)
+            with self.assertWarnsRegex(RuntimeWarning, "region 0: nobody"):
+                ckpt.checkpoint("alive", 1)
             ckpt.unprotect(0)
             self.assertIsNone(alive())
         self.assertEqual(self.regions("alive", 1)[0], numpy.full(1000, 7.0).tobytes())
@@ -237,8 +239,9 @@ class Jobs(WithJob):
     def test_errors_say_what_the_library_says(self):
         with self.assertRaisesRegex(RuntimeError, "none.cfg"):
             veloc.Ckpt(0, str(self.folder / "none.cfg"))
+        state = numpy.zeros(3)
         with self.job() as ckpt:
-            ckpt.protect(0, numpy.zeros(3))
+            ckpt.protect(0, state)
             with self.assertRaisesRegex(veloc.Error, "a/b"):
                 ckpt.checkpoint("a/b", 1)
             self.assertLess(ckpt.restart_test("nothing", 0), 0)

@@ -318,6 +318,8 @@ class Arrays(WithFolder):
         tensor = Tensor(whole)
         tensor.device = type("Device", (), {"type": "mps", "__repr__": lambda self: "mps:0"})()
         with self.job() as job:
+            with self.assertRaisesRegex(ValueError, "gaps .*; protect the whole array .*: a copy would not"):
+                job.protect(3, whole[:, ::2])
             for name, what, error in (
                 ("gaps", Dlpack(whole[:, ::2]), ValueError),
                 ("gaps of a tensor", Tensor(whole[:, ::2]), ValueError),

@@ -42,7 +42,7 @@ class Ckpt(Job):
                 return
             if region is not None:
                 raise Error("region 0 is an array; it cannot be the object `protected` as well")
-            self.protect(0, Pickled(value))
+            self._protect_object(value)
         elif value is None:
             self.unprotect(0)
         else:
@@ -65,12 +65,17 @@ class Ckpt(Job):
         if any(self._groups.values()):
             super().restart(name, version)
             return
-        self.protect(0, Pickled())
+        self._protect_object(None)
         try:
             super().restart(name, version)
         except BaseException:
             self.unprotect(0)
             raise
+
+    def _protect_object(self, value: Any) -> None:
+        # Held here, too: `protected` sets its value.
+        self._object = Pickled(value)
+        self.protect(0, self._object)
 
     #: The names of VELOC's class for arrays.
     get_version = restart_test

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from . import _alone
 from ._library import Error, Library, check, declare, last_error, library, number, text
 from ._metrics import CAPTURES, metrics, snapshots
 from ._options import Value, start
@@ -151,7 +152,8 @@ class Job:
         An array is one of NumPy, CuPy, Numba or PyTorch, or anything with
         `__cuda_array_interface__`, `__array_interface__`, a writable buffer or `__dlpack__`, in
         memory of the host or of a GPU. It must be one range of memory; it is not copied, and is
-        kept alive until `unprotect`.
+        kept alive until `unprotect`: change it in place (`a += 1`, `a[:] = ...`), since `a = a + 1`
+        makes another array, as do `A[[0, 2]]`, `flatten` and `astype`.
 
         With `name`, it is part of the checkpoints of that name alone, which then has no others.
         """
@@ -160,6 +162,8 @@ class Job:
             text("name", name)
         region = region_of(id, what)
         before = group.get(id)
+        if before is not None:
+            region.told = before.told
         if isinstance(region, ObjectRegion):
             if before is not None:
                 self.unprotect(id, name)
@@ -222,6 +226,8 @@ class Job:
                 self._protect(calls, id, region.write(), group)
             else:
                 region.check(id)
+        everything = [region for group in self._groups.values() for region in group.values()]
+        _alone.warn(regions, everything, level=3)
         check(calls.VELOC_Checkpoint(*which))
 
     def wait(self) -> None:
@@ -263,7 +269,7 @@ class Job:
     def latest(self, name: str, before: int | None = None) -> int | None:
         """The newest version that can be restored, and is less than `before`; None if there is none.
 
-        Collective over MPI.
+        Ask `is not None` of it: the version may be 0. Collective over MPI.
         """
         calls, which = self._calls(), text("name", name)
         if before is None or before > 1:

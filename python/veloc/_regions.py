@@ -17,11 +17,14 @@ class Pickled:
     """An object that is part of checkpoints as the bytes that pickle makes of it.
 
     Every checkpoint has the `value` of that moment, and a restart puts another object in its
-    place. As with pickle itself: restore no files that others may have written.
+    place. `Pickled(x)` does not follow the variable `x`: keep the Pickled, set its `value` to each
+    new object, and read that after a restart. As with pickle itself: restore no files that others
+    may have written.
 
     >>> step = Pickled({"step": 1})
+    >>> step.value = {"step": 2}
     >>> step.value["step"]
-    1
+    2
     """
 
     def __init__(self, value: Any = None) -> None:
@@ -53,6 +56,8 @@ class Region:
         self.range = range
         #: What was protected before, where an interrupt came between.
         self.before: object = None
+        #: The program was warned that nobody else has the array.
+        self.told = False
 
     def check(self, id: int) -> None:
         """Raises ValueError if the array has moved, or has another size than the library knows."""
@@ -83,6 +88,8 @@ class ObjectRegion:
     def __init__(self, pickled: Pickled) -> None:
         self.pickled = pickled
         self.memory: Region | None = None
+        #: The program was warned that nobody can set the value.
+        self.told = False
 
     def write(self) -> Region:
         """Puts the object into memory, for a checkpoint."""
@@ -189,7 +196,8 @@ def _range(
     if strides is not None and not _is_one_range(shape, strides, size):
         raise ValueError(
             f"region {id}: an array of shape {tuple(shape)} and strides {tuple(strides)} (bytes) has "
-            "gaps between its elements; protect the whole array, or a copy"
+            "gaps between its elements; protect the whole array that it is a part of: a copy would not "
+            "change with it"
         )
     return Range(address, math.prod(shape), size, readonly)
 

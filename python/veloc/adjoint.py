@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, Literal, Union
 
+from . import _alone
 from ._library import Error, check, declare, last_error, library, number, real, text
 from ._regions import ObjectRegion, Region, region_of
 from .schedule import RULES, Failures, Rule, failure_times
@@ -44,11 +45,12 @@ def adjoint_run(
     """Computes an adjoint, and says whether it is finished; False: it was stopped.
 
     `state` and `gradient` are the arrays of the state and of the adjoint (what the adjoint computes
-    is part of it). `forward(start, stop)` computes the states from `start`, which is in `state`, to
-    `stop`, without recording. `adjoint(step)` computes `step` from state `step - 1`, recording it,
-    and takes the adjoint's step back; for the last step, it begins the adjoint before that. `hash`,
-    if given, gives a number of 64 bits for the state. The other arguments are the members of
-    VELOC_Adjoint; steps are numbered from 1, and the time limit is in seconds.
+    is part of it), which the callbacks change in place. `forward(start, stop)` computes the states
+    from `start`, which is in `state`, to `stop`, without recording. `adjoint(step)` computes `step`
+    from state `step - 1`, recording it, and takes the adjoint's step back; for the last step, it
+    begins the adjoint before that. `hash`, if given, gives a number of 64 bits for the state. The
+    other arguments are the members of VELOC_Adjoint; steps are numbered from 1, and the time limit
+    is in seconds.
 
     Needs a job. Called again, also by a later job, it goes on from what is left with the least
     number of steps: after a crash, after a stop (`time_limit`, `adjoint_stop`), after an exception.
@@ -80,6 +82,8 @@ def adjoint_run(
     if failures is not None:
         what.mtbf, what.write_cost, what.turn_cost = failure_times(failures)
     parts = _regions("state", state), _regions("gradient", gradient)
+    # What only the run has of them, no callback changes.
+    del state, gradient
     return _Run(what, parts, forward, adjoint, hash).run()
 
 
@@ -215,13 +219,16 @@ class _Run:
     # --- regions ---
 
     def check_regions(self) -> None:
-        """Raises ValueError if a callback has given an array another size or place."""
+        """Raises ValueError if a callback has given an array another size or place; warns of one that no
+        callback has."""
+        everything = [region for regions in self.parts for region in regions.values()]
         for part, regions in zip(_PARTS, self.parts):
             for id, region in regions.items():
                 try:
                     region.check(id)
                 except ValueError as error:
                     raise ValueError(f"{part}, {error}") from None
+            _alone.warn(regions, everything, level=8, part=f"{part}, ")
 
     def protect_all(self) -> None:
         for part, regions in enumerate(self.parts):
