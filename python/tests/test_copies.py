@@ -149,6 +149,23 @@ class Copies(WithFolder):
         path.write_text(f"mode = sync\nscratch = {self.folder}/s\n")
         return str(path)
 
+    def test_a_mask_is_not_lost(self):
+        """Catches a masked array of which the numbers alone come back, and an advice that does not help."""
+        plain, masked = numpy.ma.arange(4.0), numpy.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
+        with self.job() as job:
+            for array in (plain, masked, numpy.ma.masked):
+                with self.assertRaisesRegex(ValueError, "region 0: the mask .*`a.data` and `a.mask`"):
+                    job.protect(0, array)
+            plain.mask = numpy.ma.getmaskarray(plain)
+            for id, array in enumerate((plain, masked)):
+                job.protect(2 * id, array.data)
+                job.protect(2 * id + 1, array.mask)
+            plain[2] = numpy.ma.masked
+            self.assertEqual(self.said(job), [])
+            plain[:] = masked[:] = 7
+            job.restart("x", 0)
+        self.assertEqual((plain.tolist(), masked.tolist()), ([0.0, 1.0, None, 3.0], [1.0, None, 3.0]))
+
 
 if __name__ == "__main__":
     unittest.main()

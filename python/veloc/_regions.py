@@ -170,6 +170,12 @@ def _of_interface(id: int, what: Any, interface: Mapping[str, Any]) -> Range:
     """The memory of an array with NumPy's interface or with CUDA's, which has the same members."""
     if interface.get("mask") is not None:
         raise ValueError(f"region {id}: the array has a mask")
+    masked = sys.modules.get("numpy.ma")
+    if masked and isinstance(what, masked.MaskedArray):
+        raise ValueError(
+            f"region {id}: the mask of a masked array is an array of its own; protect `a.data` and "
+            "`a.mask` as two regions (first `a.mask = numpy.ma.getmaskarray(a)`, if it has no mask yet)"
+        )
     size = _element_size(id, what, interface["typestr"])
     address, readonly = interface["data"]
     return _range(id, address, interface["shape"], interface.get("strides"), size, readonly)
