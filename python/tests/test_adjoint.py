@@ -412,6 +412,19 @@ class Exceptions(WithFolder):
         with self.assertRaisesRegex(veloc.Error, "no adjoint_run is under way"):
             veloc.adjoint_protect("state", 0, problem.field)
 
+    def test_an_array_of_another_order(self):
+        """Catches states that come back permuted in an array that is turned, as `A.T` is."""
+        state, gradient = numpy.zeros((3, 2)), numpy.zeros(3)
+        turned = numpy.zeros((3, 2), order="F")
+
+        def forward(start, stop):
+            veloc.adjoint_protect("state", 0, turned)
+
+        with self.memory(), self.assertRaisesRegex(ValueError, "state, region 0: .*another order .*permuted"):
+            veloc.adjoint_run(
+                "turned", 10, 3, state=state, gradient=gradient, forward=forward, adjoint=lambda step: None
+            )
+
     def test_a_run_can_be_discarded(self):
         problem = Growth(STEPS)
         veloc.adjoint_stop()

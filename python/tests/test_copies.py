@@ -166,6 +166,30 @@ class Copies(WithFolder):
             job.restart("x", 0)
         self.assertEqual((plain.tolist(), masked.tolist()), ([0.0, 1.0, None, 3.0], [1.0, None, 3.0]))
 
+    def test_a_turned_array_comes_back_in_its_own_order(self):
+        """Catches an array that comes back permuted in one of another order, of which nothing is said."""
+        values = numpy.arange(6.0).reshape(3, 2)
+        turned, plain, square = numpy.asfortranarray(values), numpy.zeros((3, 2)), numpy.zeros((2, 2))
+        with warnings.catch_warnings(record=True) as caught, self.job() as job:
+            warnings.simplefilter("always")
+            # The same shape and order; another shape; the same memory.
+            for same in (turned, numpy.zeros((3, 2), order="F"), turned, Tensor(turned), numpy.zeros((2, 3)), turned,
+                         square, square.T, turned, turned.T):
+                job.protect(0, same)
+                if same is turned:
+                    job.checkpoint("x", next(self.versions))
+            job.protect(0, turned)
+            turned[:] = 0
+            job.restart("x", 0)
+            numpy.testing.assert_array_equal(turned, values)
+            self.assertEqual(caught, [])
+            for another in (plain, Dlpack(turned), Tensor(plain)):
+                job.protect(0, another)
+            self.assertEqual(len(caught), 3)
+            for warning in caught:
+                self.assertRegex(str(warning.message), "region 0: .* another order .* permuted")
+                self.assertEqual(warning.filename, __file__)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -390,6 +390,26 @@ class AsPyrevolve(WithFolder):
             self.assertEqual(seen, [True] * 20)
             self.assertEqual({*padded[0]} | {*padded[-1]}, {0, 7})
 
+    def test_arrays_whose_order_of_dimensions_changes(self):
+        """Catches states that come back permuted: those of NumPy's results that are turned, as `A.T` is."""
+        for kind in (Revolver, lambda *parts: DiskRevolver(*parts, filedir=self.folder)):
+            for first in ("C", "F"):
+                start = numpy.arange(12.0).reshape(3, 4)
+                state, seen = [numpy.array(start, order=first)], []
+
+                def forward(t_start, t_end):
+                    for step in range(t_start, t_end):
+                        state[0] = numpy.array(state[0] + 1, order="CF"[step % 2])
+
+                checkpoint = mock.Mock(get_data=lambda step: state, get_data_location=lambda step: state)
+                revolver = kind(checkpoint, mock.Mock(apply=forward), mock.Mock(), 3, 20)
+                revolver.rev_operator.apply = lambda t_start, t_end: seen.append(
+                    numpy.array_equal(state[0], start + t_end)
+                )
+                revolver.apply_forward()
+                revolver.apply_reverse()
+                self.assertEqual(seen, [True] * 20)
+
     def test_on_disk_nothing_outlives_it(self):
         """Catches a program that goes on from what one before it, of another model, has left."""
         for steps in (STEPS, STEPS + 1):
@@ -543,6 +563,14 @@ class Restarts(WithFolder):
         numpy.testing.assert_array_equal(backward.gradient, wanted())
 
 
+class Handed:
+    """An array of another library than NumPy, of which there are no copies."""
+
+    def __init__(self, array):
+        self.array = array
+        self.__array_interface__ = array.__array_interface__
+
+
 class Refused(WithFolder):
     def test_arguments(self):
         parts = problem()
@@ -579,6 +607,7 @@ class Refused(WithFolder):
             (lambda step: [numpy.zeros(10 if step < 5 else 11)], ValueError, r"state \d+: .*\[88\].*\[80\]"),
             (lambda step: [numpy.zeros(10)] * (1 if step < 5 else 2), ValueError, r"state \d+: .*80, 80"),
             (lambda step: [memoryview(bytearray(20))[::2]], ValueError, "gaps"),
+            (lambda step: [Handed(numpy.zeros((3, 2), order="C" if step < 5 else "F"))], ValueError, "array 0 .*permuted"),
             (lambda step: [veloc.Pickled(5)], TypeError, "array 0 is a Pickled"),
             (lambda step: [5], TypeError, "is no array"),
         ):

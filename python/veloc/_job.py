@@ -153,7 +153,8 @@ class Job:
         `__cuda_array_interface__`, `__array_interface__`, a writable buffer or `__dlpack__`, in
         memory of the host or of a GPU. It must be one range of memory; it is not copied, and is
         kept alive until `unprotect`: change it in place (`a += 1`, `a[:] = ...`), since `a = a + 1`
-        makes another array, as do `A[[0, 2]]`, `flatten` and `astype`.
+        makes another array, as do `A[[0, 2]]`, `flatten` and `astype`. A checkpoint has it in the
+        order of memory: in an array with another order of dimensions (`A.T`) it comes back permuted.
 
         With `name`, it is part of the checkpoints of that name alone, which then has no others.
         """
@@ -164,6 +165,14 @@ class Job:
         before = group.get(id)
         if before is not None:
             region.told = before.told
+        if isinstance(before, Region) and isinstance(region, Region) and region.is_turned(before):
+            warnings.warn(
+                f"region {id}: the array has its dimensions in another order in memory than the one that was "
+                "protected before, whose checkpoints come back permuted in it; protect arrays of one order "
+                "(order='C')",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         if isinstance(region, ObjectRegion):
             if before is not None:
                 self.unprotect(id, name)
@@ -379,7 +388,7 @@ class Job:
             region.read()
 
     def _protect(self, calls: Library, id: int, region: Region, name: str | None) -> None:
-        address, count, size, _ = region.range
+        address, count, size, *_ = region.range
         if name is None:
             check(calls.VELOC_Mem_protect(id, address, count, size))
         else:

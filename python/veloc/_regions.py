@@ -42,10 +42,27 @@ class Range(NamedTuple):
     #: Bytes of each.
     size: int
     readonly: bool = False
+    #: The array's, and its strides in bytes (None: those of C).
+    shape: Sequence[int] = ()
+    strides: Sequence[int] | None = None
 
     def place(self) -> tuple[int, int]:
         """Its address and its bytes."""
         return self.address, self.elements * self.size
+
+    def order(self) -> list[tuple[int, int]]:
+        """The array's dimensions as they lie in memory, the slowest first: a number and the extent of each.
+
+        Those that have but one element lie nowhere."""
+        steps = range(len(self.shape), 0, -1) if self.strides is None else self.strides
+        wide = [(extent, step) for extent, step in zip(self.shape, steps) if extent > 1]
+        numbers = sorted(range(len(wide)), key=lambda number: -wide[number][1])
+        return [(number, wide[number][0]) for number in numbers]
+
+    def is_turned(self, other: Range) -> bool:
+        """Whether the bytes of the other, which has the same shape, come back permuted in this."""
+        mine, others = self.order(), other.order()
+        return mine != others and sorted(mine) == sorted(others)
 
 
 class Region:
@@ -58,6 +75,10 @@ class Region:
         self.before: object = None
         #: The program was warned that nobody else has the array.
         self.told = False
+
+    def is_turned(self, before: Region) -> bool:
+        """Whether what checkpoints have of the array that was there before comes back permuted in this."""
+        return self.range.address != before.range.address and self.range.is_turned(before.range)
 
     def check(self, id: int) -> None:
         """Raises ValueError if the array has moved, or has another size than the library knows."""
@@ -205,7 +226,7 @@ def _range(
             "gaps between its elements; protect the whole array that it is a part of: a copy would not "
             "change with it"
         )
-    return Range(address, math.prod(shape), size, readonly)
+    return Range(address, math.prod(shape), size, readonly, shape, strides)
 
 
 def _element_size(id: int, what: Any, typestr: str) -> int:

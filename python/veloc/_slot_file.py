@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ._library import Error
-from ._snapshots import Layout, whole
+from ._snapshots import Layout
 
 
 class SlotFile:
@@ -30,11 +30,11 @@ class SlotFile:
             self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)
             # Also where it is dropped.
             weakref.finalize(self, self._file.close)
-        self._move(os.pwritev, slot, state, [whole(array) for array in arrays])
+        self._move(os.pwritev, slot, state, self._layout.whole(arrays))
 
     def restore(self, slot: int, state: int, arrays: Sequence[Any], again: bool) -> None:
         """Reads a state from a slot."""
-        buffers = [whole(array) for array in arrays]
+        buffers = self._layout.whole(arrays)
         self._move(os.preadv, slot, state, buffers)
         for array, buffer in zip(arrays, buffers):
             if array is not buffer:

@@ -39,37 +39,51 @@ _numbers = itertools.count(1)
 
 
 class Layout:
-    """The arrays of all states of a computation, which keep their sizes."""
+    """The arrays of all states of a computation, which keep their sizes and their order of dimensions."""
 
     def __init__(self) -> None:
-        #: Of each array.
-        self._sizes: list[int] | None = None
+        #: Of the first state's arrays.
+        self._ranges: list[Range] | None = None
 
     @property
     def bytes(self) -> int:
         """Of a state."""
-        return sum(self._sizes or [])
+        return sum(_sizes(self._ranges or []))
+
+    def whole(self, arrays: Sequence[Any]) -> list[Any]:
+        """The arrays, or copies of NumPy's that have gaps between their rows, or another order than those of
+        the first state."""
+        firsts = self._ranges or []
+        return [whole(array, *firsts[id : id + 1]) for id, array in enumerate(arrays)]
 
     def of(self, state: int, arrays: Sequence[Any]) -> list[Range]:
         """The ranges of memory that have this state."""
         ranges = [_range(id, array) for id, array in enumerate(arrays)]
-        sizes = [range.place()[1] for range in ranges]
-        if self._sizes is None:
-            self._sizes = sizes
-        elif sizes != self._sizes:
+        if self._ranges is None:
+            self._ranges = ranges
+        sizes, firsts = _sizes(ranges), _sizes(self._ranges)
+        if sizes != firsts:
             raise ValueError(
                 f"state {state}: its arrays have {sizes} bytes; those of the states before it had "
-                f"{self._sizes}, and arrays of a Revolver keep their sizes"
+                f"{firsts}, and arrays of a Revolver keep their sizes"
             )
+        for id, (range, first) in enumerate(zip(ranges, self._ranges)):
+            if range.is_turned(first):
+                raise ValueError(
+                    f"state {state}: array {id} has its dimensions in another order in memory than in the "
+                    "states before it, which would come back permuted in it"
+                )
         return ranges
 
 
-def whole(array: Any) -> Any:
-    """The array, or a copy without gaps of one of NumPy's that has some between its rows."""
+def whole(array: Any, first: Range | None = None) -> Any:
+    """The array, or a copy of one of NumPy's that has gaps between its rows, or another order of dimensions
+    than the first."""
     numpy = sys.modules.get("numpy")
-    if numpy is None or not isinstance(array, numpy.ndarray) or array.flags.forc:
+    if numpy is None or not isinstance(array, numpy.ndarray):
         return array
-    return array.copy()
+    is_fortran = array.flags.fnc if first is None else first.order() != sorted(first.order())
+    return numpy.asanyarray(array, order="F" if is_fortran else "C")
 
 
 class Snapshots:
@@ -221,7 +235,7 @@ class Snapshots:
     # --- within ---
 
     def _store(self, name: bytes, version: int, state: int, arrays: Sequence[Any]) -> None:
-        arrays = [whole(array) for array in arrays]
+        arrays = self._layouts[name].whole(arrays)
         regions = self._regions(name, arrays, state)
         # A state without arrays has nothing to store.
         if not regions:
@@ -229,7 +243,7 @@ class Snapshots:
         if self._job is None:
             self.open(arrays, [])
         calls = self.calls
-        for id, (address, count, size, _) in regions:
+        for id, (address, count, size, *_) in regions:
             check(calls.VELOC_Region_protect(id, address, count, size, name))
         check(calls.VELOC_Checkpoint(name, version))
 
@@ -247,7 +261,7 @@ class Snapshots:
     def _restore(
         self, name: bytes, version: int, state: int, arrays: Sequence[Any], again: bool
     ) -> None:
-        buffers = [whole(array) for array in arrays]
+        buffers = self._layouts[name].whole(arrays)
         regions = self._regions(name, buffers, state)
         if not regions:
             return
@@ -260,6 +274,10 @@ class Snapshots:
         for array, buffer in zip(arrays, buffers):
             if array is not buffer:
                 array[...] = buffer
+
+
+def _sizes(ranges: Sequence[Range]) -> list[int]:
+    return [range.place()[1] for range in ranges]
 
 
 def _pass_over(error: Error) -> None:

@@ -88,14 +88,21 @@ def adjoint_run(
 
 
 def adjoint_protect(what: Literal["state", "gradient"], id: int, array: Any) -> None:
-    """Says in a callback of `adjoint_run` that an array has moved: this one, of the same size, has
-    its id from now on."""
+    """Says in a callback of `adjoint_run` that an array has moved: this one, of the same size and
+    order of dimensions, has its id from now on."""
     if what not in _PARTS:
         raise ValueError(f"what is {what!r}, neither 'state' nor 'gradient'")
     run = _Run.under_way
     if run is None:
         raise Error("adjoint_protect: no adjoint_run is under way; it is for its callbacks")
-    run.protect(_PARTS.index(what), number("id", id), _region(what, id, array))
+    part, id, region = _PARTS.index(what), number("id", id), _region(what, id, array)
+    before = run.parts[part].get(id)
+    if before is not None and region.is_turned(before):
+        raise ValueError(
+            f"{what}, region {id}: the array has its dimensions in another order in memory than the one "
+            "before it, and what is stored of that would come back permuted"
+        )
+    run.protect(part, id, region)
 
 
 def adjoint_stop() -> None:
@@ -236,7 +243,7 @@ class _Run:
                 self.protect(part, id, region)
 
     def protect(self, part: int, id: int, region: Region) -> None:
-        address, elements, size, _ = region.range
+        address, elements, size, *_ = region.range
         check(library().VELOC_Adjoint_protect(part, id, address, elements, size))
         self.parts[part][id] = region
 
