@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 import weakref
 
 import numpy
@@ -73,6 +74,19 @@ class Objects(WithJob):
             for version in (2, 4, 1, 3):
                 ckpt.restart("growing", version)
                 self.assertEqual(ckpt.protected, list(range(10 ** version)))
+
+    def test_an_object_that_is_set_by_its_attribute_is_not_warned_of(self):
+        """Catches a warning that nobody can set what only `protected` sets."""
+        with self.job() as ckpt, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for version in range(2):
+                ckpt.protected = version
+                ckpt.checkpoint("set", version)
+            ckpt.protected = None
+            ckpt.restart("set", 1)
+            ckpt.protected += 1
+            ckpt.checkpoint("set", 2)
+        self.assertEqual(self.regions("set", 2)[0], pickle.dumps(2))
 
     def test_objects_and_arrays_in_one_checkpoint(self):
         state, step = numpy.arange(1000.0), veloc.Pickled({"step": 1})

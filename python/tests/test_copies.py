@@ -135,19 +135,6 @@ class Copies(WithFolder):
                     self.assertRegex(said[0], r"^region 0: nobody .*Pickled, whose .*`p\.value`")
                 self.assertEqual(self.said(job), [])
                 job.unprotect(0)
-        with veloc.Ckpt(0, self.config()) as job:
-            for step in range(2):
-                job.protected = step
-                self.assertEqual(self.said(job), [])
-            job.protected = None
-            job.restart("x", next(self.versions) - 1)
-            job.protected += 1
-            self.assertEqual(self.said(job), [])
-
-    def config(self):
-        path = self.folder / "veloc.cfg"
-        path.write_text(f"mode = sync\nscratch = {self.folder}/s\n")
-        return str(path)
 
     def test_a_mask_is_not_lost(self):
         """Catches a masked array of which the numbers alone come back, and an advice that does not help."""
