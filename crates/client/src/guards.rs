@@ -1,7 +1,7 @@
 //! Mistakes that compile, run, and lose data in silence: one warning for each region, and no refusal of what VELOC
 //! allows.
 
-use super::regions::{Group, Memory, Protected, Regions};
+use super::regions::{Memory, Regions};
 use super::Client;
 use engine::catalog::entry::{Part, Region};
 use os::access::{self, Mappings};
@@ -9,6 +9,14 @@ use os::stack;
 
 /// The words at the beginning of a region that are looked at.
 const WORDS: usize = 8;
+/// A range of memory that is protected.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Range {
+    pub(super) address: u64,
+    pub(super) len: u64,
+    pub(super) part: Part,
+}
+
 /// Words below this are not taken for addresses, as indices are as large.
 const LEAST_ADDRESS: u64 = 1 << 32;
 /// So much memory behind the address of an empty region says that its size has overflowed: a product of two
@@ -16,15 +24,10 @@ const LEAST_ADDRESS: u64 = 1 << 32;
 const OVERFLOWN: u64 = 1 << 32;
 
 impl Client {
-    /// Warns, when memory is protected, of what can hardly be meant.
-    pub(super) fn look_at(&self, group: Option<&str>, id: i32, memory: &Memory) {
+    /// Warns, when memory is protected, of what can hardly be meant. `unused`: no checkpoint had what the id had before.
+    pub(super) fn look_at(&self, id: i32, memory: &Range, unused: bool) {
         let told = |what: String| self.engine.files.warn_once(format!("region {id}: {what}"));
-        let before = self.regions.get(group).and_then(|group| group.get(id));
-        if before.is_some_and(|before| before.is_at(memory.address)) {
-            return;
-        }
-        let is_unused = self.regions.get(group).is_some_and(|group| group.is_unused(id));
-        if is_unused && !self.holds(group) {
+        if unused {
             told(
                 "protected again at another address, before any checkpoint had what was protected first: that is in \
                  none now (each region has an id of its own)"
@@ -77,12 +80,20 @@ impl Client {
 
     /// Warns if a checkpoint has less than the memory that it is restored to, unless the application has asked how much
     /// it has.
-    pub(super) fn look_at_size(&self, what: &str, region: &Region, memory: &Memory) {
+    pub(super) fn look_at_size(
+        &self,
+        what: impl FnOnce() -> String,
+        region: &Region,
+        memory: &Memory,
+    ) {
         if memory.len > region.size && region.size > 0 && !self.sizes_asked.get() {
             self.engine.files.warn_once(format!(
-                "{what}: region {}: {} of {} bytes are restored, as the checkpoint has no more; is it of another grid, \
+                "{}: region {}: {} of {} bytes are restored, as the checkpoint has no more; is it of another grid, \
                  or another type? (VELOC_Recover_size tells its size)",
-                region.id, region.size, memory.len
+                what(),
+                region.id,
+                region.size,
+                memory.len
             ));
         }
     }
@@ -104,22 +115,6 @@ fn begins_with_addresses(address: u64, len: u64) -> bool {
     }
     let mappings = Mappings::now();
     words.any(|word| mappings.are_writable(word, 1))
-}
-
-impl Protected {
-    fn is_at(&self, address: u64) -> bool {
-        matches!(self, Protected::Memory(memory) if memory.address == address)
-    }
-}
-
-impl Group {
-    /// Whether an id has memory that no checkpoint had, and no restart, since it was protected.
-    fn is_unused(&self, id: i32) -> bool {
-        match self.get(id) {
-            Some(Protected::Memory(memory)) => memory.len > 0 && memory.since == self.uses(),
-            _ => false,
-        }
-    }
 }
 
 impl Regions {

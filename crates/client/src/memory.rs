@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::callbacks::Object;
+use super::guards::Range;
 use super::regions::{Memory, Protected};
 use super::Client;
 use device::{kinds, ApplicationStream, Pointer, PAGEABLE};
@@ -60,7 +61,9 @@ impl Client {
     fn checked(&self, group: Option<&str>, id: i32, mut region: Memory) -> Result<Memory> {
         group.map_or(Ok(()), names::validate_name)?;
         self.check_id(id)?;
-        self.check_protects(group, id, &Protected::Memory(region.clone()))?;
+        if self.holds(group) {
+            self.check_protects(group, id, &Protected::Memory(region.clone()))?;
+        }
         if region.terms.read_only {
             self.engine.start_deferred_captures()?;
         }
@@ -81,13 +84,17 @@ impl Client {
     }
 
     fn keep(&mut self, group: Option<&str>, regions: impl IntoIterator<Item = (i32, Memory)>) {
-        let regions: Vec<(i32, Memory)> = regions.into_iter().collect();
-        regions.iter().for_each(|(id, region)| self.look_at(group, *id, region));
-        let group = self.regions.group_mut(group);
+        let moves = self.holds(group);
         for (id, region) in regions {
-            group.protect(id, Protected::Memory(region));
+            let Memory { address, len, part, .. } = region;
+            let kept = self.regions.group_mut(group);
+            let old = kept.protect(id, Protected::Memory(region));
+            let is_lost = old.as_ref().is_some_and(|old| !moves && kept.is_lost(old, address));
+            if !old.is_some_and(|old| old.is_at(address)) {
+                self.look_at(id, &Range { address, len, part }, is_lost);
+            }
         }
-        self.engine.expect(group.bytes());
+        self.engine.expect(self.regions.group_mut(group).bytes());
     }
 
     /// Protects an object, which the application writes and reads by itself.

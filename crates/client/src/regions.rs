@@ -1,7 +1,7 @@
 //! The protected regions: ranges of memory, and objects that the application writes itself.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
@@ -38,6 +38,11 @@ pub enum Protected {
 }
 
 impl Protected {
+    /// Whether it is memory at this address.
+    pub(crate) fn is_at(&self, address: u64) -> bool {
+        matches!(self, Protected::Memory(memory) if memory.address == address)
+    }
+
     /// The part of a checkpoint (host or device) that its bytes belong to.
     fn part(&self) -> Part {
         match self {
@@ -72,7 +77,7 @@ pub struct Memory {
     /// Forked children were found to get it, when one carrier less than this had failed; 0: not looked up.
     children_get: Arc<AtomicUsize>,
     /// How often its group had been used when it was protected.
-    pub(super) since: u64,
+    since: u64,
 }
 
 impl Memory {
@@ -228,11 +233,20 @@ impl Group {
         self.uses.get()
     }
 
-    /// Adds or changes a region.
-    pub fn protect(&mut self, id: i32, mut region: Protected) {
-        if let (Protected::Memory(new), Some(Protected::Memory(old))) =
-            (&mut region, self.by_id.get(&id))
-        {
+    /// Adds or changes a region. Returns the one that had the id.
+    pub fn protect(&mut self, id: i32, mut region: Protected) -> Option<Protected> {
+        if let Protected::Memory(new) = &mut region {
+            new.since = self.uses.get();
+        }
+        self.bytes += region.len();
+        let mut there = match self.by_id.entry(id) {
+            Entry::Occupied(there) => there,
+            Entry::Vacant(place) => {
+                place.insert(region);
+                return None;
+            }
+        };
+        if let (Protected::Memory(new), Protected::Memory(old)) = (&mut region, there.get()) {
             // Protected again with another length, as adjoint codes do for each version.
             if old.address == new.address {
                 new.writable.set(old.writable.get());
@@ -242,12 +256,19 @@ impl Group {
             }
             new.terms.capture = old.terms.capture;
         }
-        if let Protected::Memory(new) = &mut region {
-            new.since = self.uses.get();
+        let old = there.insert(region);
+        self.bytes -= old.len();
+        Some(old)
+    }
+
+    /// Whether a region that has lost its id to memory at another address was in no checkpoint, and is in none now.
+    pub(crate) fn is_lost(&self, old: &Protected, address: u64) -> bool {
+        match old {
+            Protected::Memory(old) => {
+                old.len > 0 && old.address != address && old.since == self.uses.get()
+            }
+            Protected::Object(_) => false,
         }
-        self.bytes += region.len();
-        let old = self.by_id.insert(id, region);
-        self.bytes -= old.map_or(0, |old| old.len());
     }
 
     /// Removes a region.
@@ -396,7 +417,7 @@ mod tests {
         assert!(regions.unprotect(3).is_err());
         regions.unprotect(2).unwrap();
         assert_eq!(regions.bytes(), 30);
-        (3..8).for_each(|id| regions.protect(id, memory(id, i64::MAX as usize)));
+        (3..8).for_each(|id| drop(regions.protect(id, memory(id, i64::MAX as usize))));
         assert_eq!(regions.bytes(), u64::MAX, "more than there can be");
         regions.clear();
         assert_eq!(regions.bytes(), 0);

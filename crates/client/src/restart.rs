@@ -410,7 +410,7 @@ impl Client {
                     region.id, region.size, memory.len
                 ))));
             }
-            self.look_at_size(&about("restoring".to_owned()), region, memory);
+            self.look_at_size(|| about("restoring".to_owned()), region, memory);
             let place = self.place(region.id, memory, region.size);
             let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
             if place.part == Part::Host && !known(memory, region.size) {
