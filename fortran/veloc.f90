@@ -13,7 +13,8 @@ module veloc
   private :: c_char, c_int, c_int64_t
 
   ! Protects an array or scalar of any type and rank: (id, array, err). It must have the attribute
-  ! target or live as long as it is protected; a section with gaps is refused.
+  ! target or live as long as it is protected; a section with gaps is refused, and by the compiler
+  ! what is no variable or may not be changed, as a restart does.
   ! Or so many elements at an address: see veloc_2003.
   interface VELOC_Mem_protect
     procedure veloc_fortran_protect_array, veloc_fortran_protect_array_long
@@ -30,45 +31,45 @@ module veloc
   end interface
 
   interface
-    ! In descriptor.c. Arrays are without an intent: later calls read and write them, and a compiler
-    ! that saw that they are only read here would keep them in registers. Each for default integers of
-    ! 32 and of 64 bits.
+    ! In descriptor.c. Arrays are intent(inout): later calls read and write them. So a compiler does not keep
+    ! them in registers, and refuses an expression, whose value is gone behind the call. Each for default
+    ! integers of 32 and of 64 bits.
     subroutine veloc_fortran_protect_array(id, array, err) bind(c)
       import :: c_int
       integer(c_int), intent(in) :: id
-      type(*), dimension(..), target :: array
+      type(*), dimension(..), target, intent(inout) :: array
       integer(c_int), intent(out) :: err
     end subroutine
     subroutine veloc_fortran_protect_own_array(id, array, name, err) bind(c)
       import :: c_int, c_char
       integer(c_int), intent(in) :: id
-      type(*), dimension(..), target :: array
+      type(*), dimension(..), target, intent(inout) :: array
       character(kind=c_char, len=*), intent(in) :: name
       integer(c_int), intent(out) :: err
     end subroutine
     subroutine veloc_fortran_protect_array_long(id, array, err) bind(c)
       import :: c_int64_t
       integer(c_int64_t), intent(in) :: id
-      type(*), dimension(..), target :: array
+      type(*), dimension(..), target, intent(inout) :: array
       integer(c_int64_t), intent(out) :: err
     end subroutine
     subroutine veloc_fortran_protect_own_array_long(id, array, name, err) bind(c)
       import :: c_int64_t, c_char
       integer(c_int64_t), intent(in) :: id
-      type(*), dimension(..), target :: array
+      type(*), dimension(..), target, intent(inout) :: array
       character(kind=c_char, len=*), intent(in) :: name
       integer(c_int64_t), intent(out) :: err
     end subroutine
     subroutine veloc_fortran_protect_part(what, id, array, err) bind(c)
       import :: c_int
       integer(c_int), intent(in) :: what, id
-      type(*), dimension(..), target :: array
+      type(*), dimension(..), target, intent(inout) :: array
       integer(c_int), intent(out) :: err
     end subroutine
     subroutine veloc_fortran_protect_part_long(what, id, array, err) bind(c)
       import :: c_int64_t
       integer(c_int64_t), intent(in) :: what, id
-      type(*), dimension(..), target :: array
+      type(*), dimension(..), target, intent(inout) :: array
       integer(c_int64_t), intent(out) :: err
     end subroutine
   end interface

@@ -1,5 +1,7 @@
 //! The Fortran module, compiled as its users compile it. The checks are in `fortran/`.
 
+use std::process::Command;
+
 use capi_tests::job::Job;
 use capi_tests::program::{fortran_program, found};
 use capi_tests::run::Run;
@@ -40,6 +42,56 @@ fn without_mpi_by(compiler: &str) {
             let job = Job::new(configuration);
             let program = fortran_program(compiler, flags, &["checks", name], &["veloc"]);
             let _ = Run::new(&program).arg(job.path("veloc.cfg")).arg(job.path("routed")).succeed();
+        }
+    }
+}
+
+/// Catches an interface that takes what is gone behind the call, or is not to be changed: a restart would write there.
+/// The program beside it protects what may be protected.
+#[test]
+fn the_compiler_refuses_what_is_no_variable() {
+    const ARRAYS: &[&str] = &[
+        "(u)",
+        "2 * u",
+        "u(1:5) + 0",
+        "7.5d0",
+        "[1, 2]",
+        "twice(u)",
+        "u(order)",
+        "constant",
+        "only_read",
+    ];
+    const CALLS: &[&str] = &[
+        "VELOC_Mem_protect(0, ARRAY, err)",
+        "VELOC_Region_protect(0, ARRAY, 'x', err)",
+        "VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 0, ARRAY, err)",
+    ];
+    let right = include_str!("../../fortran/temporaries.f90");
+    let line = 1 + right.lines().position(|line| line.trim() == "! WRONG").unwrap();
+    let calls =
+        CALLS.iter().flat_map(|call| ARRAYS.iter().map(|array| call.replace("ARRAY", array)));
+    let calls: Vec<String> = calls.map(|call| format!("call {call}")).collect();
+    for compiler in compilers() {
+        for flags in [&[][..], &["-fdefault-integer-8"]] {
+            let program = fortran_program(compiler, flags, &["checks", "temporaries"], &["veloc"]);
+            let job = Job::new(CONFIGURATION);
+            let _ = Run::new(&program).arg(job.path("veloc.cfg")).succeed();
+
+            let wrong = job.path("wrong.f90");
+            std::fs::write(&wrong, right.replace("! WRONG", &calls.join("\n"))).unwrap();
+            let mut command = Command::new(compiler);
+            // The modules are beside the program.
+            command.args(flags).args(["-std=f2018", "-fsyntax-only", "-I"]);
+            command.arg(program.parent().unwrap()).arg("-J").arg(job.path("")).arg(&wrong);
+            // It would stop after 25.
+            command.args((compiler == "gfortran").then_some("-fmax-errors=0"));
+            let output = command.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success());
+            for (nth, call) in calls.iter().enumerate() {
+                let place = format!("wrong.f90:{}:", line + nth);
+                assert!(said.contains(&place), "{compiler} {flags:?} takes: {call}\n{said}");
+            }
         }
     }
 }
