@@ -4,7 +4,8 @@
  * Programs that were compiled against VELOC's own header run with this library without being
  * compiled again: the order of the virtual functions must stay as it is.
  *
- * Every function that returns a bool gives false where the C function gives VELOC_FAILURE;
+ * Every function that returns a bool gives false where the C function gives VELOC_FAILURE, so that
+ * VELOC_SUCCESS, which is 0, is not to be compared with it: if (!client->restart(...)).
  * VELOC_Last_error() of veloc.h has the reason. None of them throws, but get_client does.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
@@ -34,6 +35,16 @@
 #include <mpi.h>
 #endif
 
+/* Who throws the result away goes on with memory that may not have been restored. (GCC heeds
+ * [[nodiscard]] of no virtual function.) */
+#if defined(__GNUC__)
+#define VELOC_NODISCARD __attribute__((warn_unused_result))
+#elif __cplusplus >= 201703L
+#define VELOC_NODISCARD [[nodiscard]]
+#else
+#define VELOC_NODISCARD
+#endif
+
 namespace veloc {
 
 /** One process's part of a job. There is one, which get_client gives. */
@@ -56,8 +67,9 @@ public:
     /**
      * Protects an object that is no range of memory. `s` writes it to a stream in every checkpoint,
      * `d` reads it from one in every restart and says whether that went well. If `s` throws or `d`
-     * throws or returns false, the call that needed it fails and names the region. Neither may call
-     * the library.
+     * throws or returns false, or the stream has failed when they return (there is no room, or `d`
+     * has read past the end of what `s` wrote), the call that needed it fails and names the region.
+     * Bytes that `d` leaves unread are a warning. Neither may call the library.
      */
     virtual bool mem_protect(int id, const serializer_t &s, const deserializer_t &d,
                              const std::string &name = default_mem_group) = 0;
@@ -97,13 +109,14 @@ public:
      */
     virtual int restart_test(const std::string &name, int version, int target_rank = -1) = 0;
     /** As VELOC_Restart. With a `target_rank`, of that rank's checkpoint, from its files. */
-    virtual bool restart(const std::string &name, int version, int target_rank = -1) = 0;
+    VELOC_NODISCARD virtual bool restart(const std::string &name, int version,
+                                         int target_rank = -1) = 0;
     /** As VELOC_Restart_begin. With a `target_rank` as restart; collective all the same. */
     virtual bool restart_begin(const std::string &name, int version, int target_rank = -1) = 0;
     /** Bytes of a region in the open checkpoint; 0 if it has none. */
     virtual size_t recover_size(int id) = 0;
     /** As VELOC_Recover_selective: VELOC_RECOVER_ALL, _SOME (`ids`) or _REST (all but `ids`). */
-    virtual bool recover_mem(int mode, const std::set<int> &ids) = 0;
+    VELOC_NODISCARD virtual bool recover_mem(int mode, const std::set<int> &ids) = 0;
     /** As VELOC_Restart_end. */
     virtual bool restart_end(bool success) = 0;
 
@@ -134,5 +147,7 @@ client_t *get_client(MPI_Comm comm, const options_t &options);
 #endif
 
 } // namespace veloc
+
+#undef VELOC_NODISCARD
 
 #endif /* VELOC_HPP */

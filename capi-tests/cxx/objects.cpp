@@ -26,8 +26,8 @@ struct text_t {
         writes++;
         // The length is known only afterwards.
         const auto start = out.tellp();
-        const size_t none = 0, length = text.size();
-        out.write(reinterpret_cast<const char *>(&none), sizeof none);
+        const size_t length = text.size();
+        out.seekp(sizeof length, std::ios_base::cur);
         for (size_t at = 0; at < length; at += 1000)
             out << text.substr(at, 1000);
         const auto end = out.tellp();
@@ -159,14 +159,12 @@ static void refusals()
                  throw std::runtime_error(VELOC_Last_error());
          },
          "function that it has called"},
+        // What is written behind a failure is lost.
         {[](std::ostream &out) {
-             // Wrong far behind the end of what there is.
-             out << std::string(100000, 'x');
-             out.seekp(200000);
-             if (!out)
-                 throw std::out_of_range("seek");
+             out.seekp(-1);
+             out << "lost";
          },
-         "seek"},
+         "could not write"},
     };
     int version = 0;
     for (const auto &one : bad) {
@@ -184,19 +182,26 @@ static void refusals()
     int answer = 0;
     CHECK(c->mem_protect(
         2, [](std::ostream &out) { out << "two"; },
-        [&](std::istream &) -> bool {
+        [&](std::istream &in) -> bool {
             if (answer == 1)
                 throw std::runtime_error("what is this?");
             if (answer == 2)
                 throw "a text";
             if (answer == 3)
                 return c->restart_end(true);
-            return answer == 4;
+            char bytes[4];
+            if (answer == 4)
+                in.read(bytes, sizeof bytes);
+            if (answer == 5)
+                in.seekg(4);
+            return answer > 3;
         }));
     CHECK(c->checkpoint("x", 9));
     const char *const words[] = {"region 2|refused its 3 bytes", "region 2|what is this?",
-                                 "region 2|no std::exception", "region 2|refused"};
-    for (answer = 0; answer < 4; answer++) {
+                                 "region 2|no std::exception", "region 2|refused",
+                                 "region 2|read past the end of its 3 bytes",
+                                 "region 2|made the stream fail"};
+    for (answer = 0; answer < 6; answer++) {
         good.text = "?";
         REFUSED(c->restart("x", 9), words[answer]);
         CHECK(c->restart_begin("x", 9));
@@ -207,6 +212,53 @@ static void refusals()
     }
     CHECK(c->restart("x", 9));
     CHECK(c->checkpoint_wait());
+}
+
+/* Deserializers that leave bytes, of regions 1, 2 and 6, and such as have read them all. */
+static void leftovers()
+{
+    veloc::client_t *c = client();
+    const auto protect = [&](int id, const std::string &bytes,
+                             const std::function<bool(std::istream &)> &read) {
+        CHECK(c->mem_protect(
+            id, [=](std::ostream &out) { out << bytes; }, read));
+    };
+    const auto one_number = [](std::istream &in) {
+        int number = 0;
+        return in >> number && number == 12;
+    };
+    protect(1, "12 34", one_number);
+    protect(2, "12", [](std::istream &) { return true; });
+    // The end of a line is no more than that.
+    protect(3, "12\n", one_number);
+    // All of it, by whatever way, and from its begin again.
+    protect(4, "12 34", [](std::istream &in) {
+        std::string word, all;
+        while (in >> word)
+            all += word;
+        in.clear();
+        in.seekg(0);
+        return all == "1234" && in.get() == '1';
+    });
+    // Its length first, which needs no reading.
+    protect(5, "12 34", [](std::istream &in) {
+        in.seekg(0, std::ios_base::end);
+        std::string all(static_cast<size_t>(in.tellg()), '?');
+        in.seekg(0);
+        in.read(&all[0], static_cast<std::streamsize>(all.size()));
+        return all == "12 34";
+    });
+    // The length alone is not the bytes.
+    protect(6, "12 34", [](std::istream &in) {
+        in.seekg(0, std::ios_base::end);
+        const auto length = in.tellg();
+        in.seekg(0);
+        return length == std::istream::pos_type(5);
+    });
+    for (int version = 1; version <= 3; version++) {
+        CHECK(c->checkpoint("x", version));
+        CHECK(c->restart("x", version));
+    }
 }
 
 struct watched {
@@ -291,6 +343,8 @@ int main(int, char **argv)
         round_trips();
     else if (what == "refusals")
         refusals();
+    else if (what == "leftovers")
+        leftovers();
     else if (what == "lifetimes")
         lifetimes();
     else if (what == "observers")

@@ -24,7 +24,7 @@ typedef struct VELOC_Cxx_written {
 } VELOC_Cxx_written;
 
 /* No function may throw. Those that return an int give 0, or -1 and a reason of at most `room`
- * bytes, the final NUL included. */
+ * bytes, the final NUL included. A reason beside 0 is a warning. */
 typedef struct VELOC_Cxx_object {
     void *context;
     int (*write)(void *context, VELOC_Cxx_written *written, char *reason, size_t room);

@@ -7,6 +7,8 @@
 #define VELOC_CXX_BYTES_HPP
 
 #include <algorithm>
+#include <cctype>
+#include <cstddef>
 #include <cstring>
 #include <ios>
 #include <streambuf>
@@ -14,8 +16,7 @@
 
 namespace veloc {
 
-/* A stream may stand anywhere in what was written, and is asked for its position in the same way
- * whichever way it goes. */
+/* A stream is asked for its position in the same way whichever way it goes. Negative: there is none. */
 inline std::streamoff position(std::streamoff offset, std::ios_base::seekdir from,
                                std::streamoff at, std::streamoff end)
 {
@@ -24,10 +25,11 @@ inline std::streamoff position(std::streamoff offset, std::ios_base::seekdir fro
         to += at;
     else if (from == std::ios_base::end)
         to += end;
-    return to < 0 || to > end ? -1 : to;
+    return to < 0 ? -1 : to;
 }
 
-/* Bytes that are written one after the other, and at an earlier place where a program seeks. */
+/* Bytes that are written one after the other, and at another place where a program seeks. What it
+ * leaves out is zero, as in a file. */
 class growing_buffer : public std::streambuf {
 public:
     const std::vector<char> &bytes() const { return bytes_; }
@@ -65,6 +67,8 @@ protected:
 private:
     void put(const char *from, size_t count)
     {
+        if (at_ > bytes_.size())
+            bytes_.resize(at_);
         const size_t over = std::min(count, bytes_.size() - at_);
         std::copy_n(from, over, bytes_.begin() + static_cast<std::ptrdiff_t>(at_));
         bytes_.insert(bytes_.end(), from + over, from + count);
@@ -85,12 +89,24 @@ public:
         setg(from, from, from + len);
     }
 
+    /* Whether something is behind all that was read. What only ends or fills lines need not be read. */
+    bool has_unread()
+    {
+        note();
+        return std::any_of(eback() + read_to_, egptr(),
+                           [](unsigned char byte) { return std::isspace(byte) == 0; });
+    }
+
 protected:
     pos_type seekoff(off_type offset, std::ios_base::seekdir from, std::ios_base::openmode) override
     {
-        const std::streamoff to = position(offset, from, gptr() - eback(), egptr() - eback());
-        if (to >= 0)
-            setg(eback(), eback() + to, egptr());
+        note();
+        const std::streamoff end = egptr() - eback();
+        const std::streamoff to = position(offset, from, gptr() - eback(), end);
+        if (to < 0 || to > end)
+            return pos_type(off_type(-1));
+        setg(eback(), eback() + to, egptr());
+        sought_ = to;
         return pos_type(to);
     }
 
@@ -98,6 +114,16 @@ protected:
     {
         return seekoff(off_type(to), std::ios_base::beg, which);
     }
+
+private:
+    /* Notes how far was read from where it was sought last: a place that was only sought was not read. */
+    void note()
+    {
+        if (gptr() - eback() > sought_)
+            read_to_ = std::max(read_to_, gptr() - eback());
+    }
+
+    std::ptrdiff_t read_to_ = 0, sought_ = 0;
 };
 
 } // namespace veloc

@@ -37,8 +37,9 @@ int write_object(void *context, VELOC_Cxx_written *written, char *reason, size_t
         std::ostream stream(buffer.get());
         static_cast<functions *>(context)->serializer(stream);
         stream.flush();
-        if (stream.bad()) {
-            // A stream catches what its buffer throws: there was no memory, in all likelihood.
+        if (stream.fail()) {
+            // What is written to a stream that has failed is lost. It also catches what its buffer throws, where
+            // there is no memory.
             std::snprintf(reason, room, "could not write to the stream any further than %zu bytes",
                           buffer->bytes().size());
             return -1;
@@ -60,10 +61,21 @@ int read_object(void *context, const void *bytes, size_t len, char *reason, size
     return guarded(reason, room, [=] {
         given_buffer buffer(bytes, len);
         std::istream stream(&buffer);
-        if (static_cast<functions *>(context)->deserializer(stream))
-            return 0;
-        std::snprintf(reason, room, "refused its %zu bytes", len);
-        return -1;
+        if (!static_cast<functions *>(context)->deserializer(stream)) {
+            std::snprintf(reason, room, "refused its %zu bytes", len);
+            return -1;
+        }
+        // VELOC's streams throw then.
+        if (stream.fail()) {
+            std::snprintf(reason, room,
+                          "%s its %zu bytes and returned true; where that is meant, clear() the stream",
+                          stream.eof() ? "read past the end of" : "made the stream fail on", len);
+            return -1;
+        }
+        if (buffer.has_unread())
+            std::snprintf(reason, room,
+                          "leaves bytes unread that the serializer wrote: what they say is not restored");
+        return 0;
     });
 }
 

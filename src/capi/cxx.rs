@@ -34,7 +34,7 @@ pub struct VELOC_Cxx_object {
     ) -> c_int,
     /// Frees what `write` has made.
     pub forget: unsafe extern "C" fn(buffer: *mut c_void),
-    /// Makes the object what the bytes say; 0 on success.
+    /// Makes the object what the bytes say; 0 on success, and then a reason is what the application should be told.
     pub read: unsafe extern "C" fn(
         context: *mut c_void,
         bytes: *const c_void,
@@ -103,7 +103,7 @@ impl Object for VELOC_Cxx_object {
         Ok(Box::new(Buffer { written, forget: self.forget }))
     }
 
-    fn read(&self, bytes: &[u8]) -> Result<()> {
+    fn read(&self, bytes: &[u8]) -> Result<Option<String>> {
         let mut reason = [0; REASON_BYTES];
         // SAFETY: the context is alive until `destroy`; the bytes stay during the call.
         let status = call_back(|| unsafe {
@@ -111,10 +111,12 @@ impl Object for VELOC_Cxx_object {
             let text = reason.as_mut_ptr();
             (self.read)(self.context, bytes.as_ptr().cast(), bytes.len(), text, room)
         });
-        if status != VELOC_SUCCESS {
-            return Err(Error::invalid(format!("its deserializer {}", said(&reason))));
+        let said = said(&reason);
+        match status {
+            VELOC_SUCCESS if said.is_empty() => Ok(None),
+            VELOC_SUCCESS => Ok(Some(format!("its deserializer {said}"))),
+            _ => Err(Error::invalid(format!("its deserializer {said}"))),
         }
-        Ok(())
     }
 }
 

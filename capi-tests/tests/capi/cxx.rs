@@ -84,10 +84,26 @@ fn schedules() {
     }
 }
 
-/// Catches bytes of objects that are lost, cut, mixed up with memory or read from the wrong place.
+/// Catches bytes of objects that are lost, cut, mixed up with memory or read from the wrong place, also where a
+/// serializer comes back to them.
 #[test]
 fn objects() {
-    in_every_job("objects", "round-trips");
+    for configuration in CONFIGURATIONS {
+        let ended = run(&Job::new(configuration), "objects", "round-trips");
+        assert!(!ended.stderr.contains("unread"), "{}", ended.stderr);
+    }
+}
+
+/// Catches bytes that a deserializer leaves in silence, a warning for each restart, and one about a deserializer that has
+/// read all of them.
+#[test]
+fn bytes_that_are_left_are_told_once() {
+    let ended = run(&Job::new(CONFIGURATIONS[0]), "objects", "leftovers");
+    let told: Vec<&str> = ended.stderr.lines().filter(|line| line.contains("unread")).collect();
+    assert_eq!(told.len(), 3, "{}", ended.stderr);
+    for (line, region) in told.iter().zip(["region 1: ", "region 2: ", "region 6: "]) {
+        assert!(line.contains(region) && line.contains("its deserializer leaves bytes"), "{line}");
+    }
 }
 
 /// Catches exceptions that cross the border, checkpoints that stay open, and a call that waits for
@@ -302,7 +318,8 @@ fn adapters() {
             continue;
         }
         let job = Job::new(CONFIGURATIONS[0]);
-        run_program(&job, &cxx_program_with(program, libraries), "");
+        let ended = run_program(&job, &cxx_program_with(program, libraries), "");
+        assert!(!ended.stderr.contains("unread"), "{}", ended.stderr);
     }
 }
 
@@ -390,7 +407,7 @@ fn under_sanitizers() {
     job("client", &["memory"]);
     job("client", &["ends"]);
     job("client", &["routed", "original=DIR/original"]);
-    for case in ["round-trips", "refusals", "lifetimes", "observers"] {
+    for case in ["round-trips", "refusals", "leftovers", "lifetimes", "observers"] {
         job("objects", &[case]);
     }
     job("release", &["host", "by=worker"]);

@@ -152,13 +152,13 @@ impl Object for Cell {
         Ok(Box::new(self.0.lock().encode()))
     }
 
-    fn read(&self, bytes: &[u8]) -> Result<()> {
+    fn read(&self, bytes: &[u8]) -> Result<Option<String>> {
         let (position, behind) = Position::decode(bytes)?;
         if !behind.is_empty() && position.role != Role::Hashes {
             return Err(wrong());
         }
         *self.0.lock() = position;
-        Ok(())
+        Ok(None)
     }
 }
 

@@ -48,9 +48,9 @@ impl Object for Cell {
         Ok(Box::new(encode(position, hashes)))
     }
 
-    fn read(&self, bytes: &[u8]) -> Result<()> {
+    fn read(&self, bytes: &[u8]) -> Result<Option<String>> {
         *self.0.lock() = decode(bytes)?;
-        Ok(())
+        Ok(None)
     }
 }
 

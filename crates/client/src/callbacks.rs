@@ -12,6 +12,7 @@ pub trait Object: Debug + Send + Sync {
     /// The object as bytes.
     fn write(&self) -> Result<Written>;
 
-    /// Restores the object from the bytes that it was written as.
-    fn read(&self, bytes: &[u8]) -> Result<()>;
+    /// Restores the object from the bytes that it was written as. Returns what the application should be told of that,
+    /// if there is anything.
+    fn read(&self, bytes: &[u8]) -> Result<Option<String>>;
 }

@@ -459,7 +459,11 @@ impl Client {
         self.engine.recover(restoring, &prepared.places)?;
         self.allow_replacing(restoring);
         for (id, object, bytes) in &prepared.objects {
-            object.read(bytes).map_err(|error| error.within(about(format!("region {id}"))))?;
+            let read = object.read(bytes);
+            let hint = read.map_err(|error| error.within(about(format!("region {id}"))))?;
+            if let Some(hint) = hint {
+                self.engine.files.warn_once(format!("region {id}: {hint}"));
+            }
         }
         if let Some((log, bytes)) = &prepared.messages {
             self.recover_log(restoring, *log, bytes)

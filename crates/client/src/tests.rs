@@ -27,9 +27,9 @@ impl Object for Fragile {
         Ok(Box::new([1u8, 2, 3]))
     }
 
-    fn read(&self, _: &[u8]) -> Result<()> {
+    fn read(&self, _: &[u8]) -> Result<Option<String>> {
         self.check();
-        Ok(())
+        Ok(None)
     }
 }
 

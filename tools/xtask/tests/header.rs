@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use veloc_client::capi;
 use xtask::project::{has_program, root};
@@ -16,6 +16,16 @@ const DIALECTS: [&[&str]; 2] =
 
 /// Compiles a program, with every warning an error, but does not link it.
 fn compile(dialect: &[&str], options: &[String], source: &str) {
+    let (command, output) = compiled(dialect, options, source);
+    assert!(
+        output.status.success(),
+        "{command:?} of {source:?}:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// The same, whether it can be compiled or not.
+fn compiled(dialect: &[&str], options: &[String], source: &str) -> (Command, Output) {
     let folder = tempfile::tempdir().unwrap();
     let (file, object) = (folder.path().join("program"), folder.path().join("program.o"));
     files::write(&file, source).unwrap();
@@ -24,11 +34,7 @@ fn compile(dialect: &[&str], options: &[String], source: &str) {
     command.args(options).arg("-I").arg(root().join("include"));
     command.arg("-c").arg(&file).arg("-o").arg(&object);
     let output = command.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?} of {source:?}:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    (command, output)
 }
 
 /// The folder of mpi.h from the MPI compiler, for `-isystem`: its own warnings are not ours.
@@ -84,6 +90,28 @@ fn each_header_for_cxx_compiles_alone_and_twice() {
         let once = format!("#include \"{header}\"\nint main() {{ return 0; }}\n");
         compile(&dialect, &["-DVELOC_NO_MPI".into()], &once);
         compile(&dialect, &["-DVELOC_NO_MPI".into()], &format!("#include \"{header}\"\n{once}"));
+    }
+}
+
+/// Catches a restart whose result is thrown away without a warning, and a warning, or an error of its own, where it is used.
+#[test]
+fn a_restart_that_is_not_asked_for_its_result_is_told() {
+    let without_mpi = "-DVELOC_NO_MPI".to_owned();
+    let source = |used: &str| {
+        format!("#include \"veloc.hpp\"\nint f(veloc::client_t *c) {{ {used}; return 0; }}\n")
+    };
+    for standard in ["-std=c++11", "-std=c++17"] {
+        let cxx = ["c++", standard, "-x", "c++"];
+        for call in ["c->restart(\"x\", 1)", "c->recover_mem(VELOC_RECOVER_ALL, {})"] {
+            let options = [without_mpi.clone()];
+            compile(&cxx, &options, &source(&format!("if (!{call}) return 1")));
+            let (_, output) = compiled(&cxx, &options, &source(call));
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success() && said.contains("unused-result"), "{call}: {said}");
+            let warned = ["-Wno-error=unused-result".to_owned(), without_mpi.clone()];
+            compile(&cxx, &warned, &source(call));
+        }
+        compile(&cxx, &[without_mpi.clone()], &source("c->checkpoint(\"x\", 1)"));
     }
 }
 
