@@ -39,6 +39,7 @@ void computes(const std::string &path, std::int64_t expected)
     EQUAL(p.size(), COUNT);
     CHECK(p.data() == p.at(3));
     throws([&] { file.array<float>("p", COUNT, 3); }, "\"p\" has 500 elements");
+    throws([&] { file.array<std::int64_t>("p", COUNT, 3); }, "kind 'f', not 'i'");
     bool fails = false;
     file.invariant("sum", [&](std::int64_t iteration, const std::vector<double> &scalars) {
         if (fails)

@@ -6,6 +6,7 @@
  *   found          arrays, marks and invariants, found again
  *   domain         prints what a crash leaves of the file; crash=N asks for more [0]
  *   sums           blocks and matrices, and their sums
+ *   trusted        iterations of an array with slots=N [1], with invariants=N [0], are found again
  *   storm          a child that is killed at any moment, rounds=N times [200], by seed=N
  *   steps          iterations to=N, with a checkpoint each keep=N; die=N: SIGKILL behind iteration N;
  *                  lose=N: iterations after N do not hold any more. Prints "iteration i" and "version v"
@@ -104,7 +105,7 @@ static void refused(void)
 {
     struct arrays arrays;
     VELOC_Pmem *pmem = NULL;
-    VELOC_Array *array = NULL;
+    VELOC_Array *array = NULL, *typed = NULL;
     VELOC_Tried tried[4];
     VELOC_Domain domain;
     double scalars[6] = {0};
@@ -131,6 +132,15 @@ static void refused(void)
     REFUSED(VELOC_Pmem_array(pmem, "state", 8, WORDS + 1, SLOTS, &array), "\"state\" has 1500 elements");
     REFUSED(VELOC_Pmem_array(pmem, "state", 4, WORDS, SLOTS, &array), "\"state\"|8 bytes");
     REFUSED(VELOC_Pmem_array(pmem, "state", 8, WORDS, 2, &array), "\"state\"|in 3 slots");
+    /* What is said of an array of which nothing was said does not count. */
+    OK(VELOC_Pmem_array_of(pmem, "state", 'i', 8, WORDS, SLOTS, &array));
+    CHECK(array == arrays.state);
+    OK(VELOC_Pmem_array_of(pmem, "typed", 'f', 8, 8, 1, &typed));
+    array = NULL;
+    REFUSED(VELOC_Pmem_array_of(pmem, "typed", 'i', 8, 8, 1, &array),
+            "VELOC_Pmem_array_of|\"typed\"|kind 'f', not 'i'");
+    REFUSED(VELOC_Pmem_array_of(pmem, "typed", 'f', 4, 8, 1, &array), "\"typed\"|8 bytes");
+    REFUSED(VELOC_Pmem_array_of(NULL, "x", 'f', 8, 8, 1, &array), "pmem is NULL");
     REFUSED(VELOC_Pmem_array(pmem, "none", 8, 0, 1, &array), "\"none\"|0 elements");
     REFUSED(VELOC_Pmem_array(pmem, "none", 0, 8, 1, &array), "\"none\"|0 bytes");
     REFUSED(VELOC_Pmem_array(pmem, "large", 8, ROOM, 1, &array), "\"large\"|bytes are left");
@@ -397,6 +407,33 @@ static void steps(int argc, char **argv)
     OK(VELOC_Pmem_close(arrays.pmem));
 }
 
+static int always_holds(int64_t iteration, const double *scalars, int n, void *context)
+{
+    (void)iteration, (void)scalars, (void)n, (void)context;
+    return VELOC_INVARIANT_HOLDS;
+}
+
+static void trusted(int argc, char **argv)
+{
+    const int slots = (int)number(argc, argv, "slots", 1);
+    VELOC_Pmem *pmem;
+    VELOC_Array *array;
+    int64_t iteration = 99;
+    int i;
+    for (i = 0; i < 2; i++) {
+        OK(VELOC_Pmem_open(path, ROOM, VELOC_CRASH_PROCESS, &pmem));
+        OK(VELOC_Pmem_array(pmem, "x", 8, 100, slots, &array));
+        if (number(argc, argv, "invariants", 0) > 0)
+            OK(VELOC_Pmem_invariant(pmem, "holds", always_holds, NULL));
+        OK(VELOC_Pmem_recover(pmem, &iteration));
+        EQUAL(iteration, i == 0 ? -1 : 1);
+        OK(VELOC_Pmem_recover(pmem, &iteration));
+        for (iteration++; iteration < 2; iteration++)
+            OK(VELOC_Pmem_mark(pmem, iteration, NULL, 0));
+        OK(VELOC_Pmem_close(pmem));
+    }
+}
+
 static void say_domain(int argc, char **argv)
 {
     static const char *const names[] = {"process", "power", "page"};
@@ -422,6 +459,8 @@ int main(int argc, char **argv)
         storm(argc, argv);
     } else if (strcmp(what, "sums") == 0) {
         sums();
+    } else if (strcmp(what, "trusted") == 0) {
+        trusted(argc, argv);
     } else if (strcmp(what, "domain") == 0) {
         say_domain(argc, argv);
     } else {

@@ -114,7 +114,8 @@ int VELOC_Pmem_domain(const struct VELOC_Pmem *pmem, struct VELOC_Domain *domain
 /**
  * Finds an array by its name, or adds one, full of zeros.
  *
- * An array of several slots keeps that many iterations: iteration i is in slot i modulo `slots`.
+ * An array of several slots keeps that many iterations: iteration i is in slot i modulo `slots`. One of one slot is written
+ * over in each iteration, and a process that is killed meanwhile leaves a mixture of two: then an invariant has to tell.
  *
  * @param pmem           the file
  * @param name           1 to 63 bytes
@@ -136,6 +137,32 @@ int VELOC_Pmem_array(struct VELOC_Pmem *pmem,
                      size_t count,
                      int slots,
                      struct VELOC_Array **array);
+
+/**
+ * The same, and refuses an array with elements of another kind: 8 bytes may be a number of either. Nothing is compared with
+ * an array that was added by VELOC_Pmem_array.
+ *
+ * @param pmem           the file
+ * @param name           1 to 63 bytes
+ * @param kind           of the elements, a letter as NumPy has them: 'f' numbers with a fraction, 'c' complex numbers, 'i' and
+ *                       'u' integers with and without a sign, 'b' truth values; 0: not said
+ * @param element_bytes  bytes of an element; 1 or more
+ * @param count          elements of a slot; 1 or more
+ * @param slots          1 to 64
+ * @param array          gets the array, which ends with VELOC_Pmem_close
+ * @return VELOC_SUCCESS; VELOC_FAILURE if it is there with another shape or kind, or there is no room for it
+ *
+ * Source: an addition of this library.
+ *
+ * @pre As VELOC_Pmem_array.
+ */
+int VELOC_Pmem_array_of(struct VELOC_Pmem *pmem,
+                        const char *name,
+                        char kind,
+                        size_t element_bytes,
+                        size_t count,
+                        int slots,
+                        struct VELOC_Array **array);
 
 /**
  * The slot that an array has for an iteration.
@@ -226,7 +253,8 @@ int VELOC_Pmem_invariant(struct VELOC_Pmem *pmem,
  * Finds the newest marked iteration in which all invariants hold. Iterations go on behind it: newer marks are gone.
  *
  * As many iterations are tried as the array with the fewest has slots, the newest first. Arrays of one slot do not count:
- * they have no iterations, and the invariants decide.
+ * they have no iterations, and the invariants decide. Where no array has more slots and there is no invariant, a warning
+ * says that nothing tells whether the iteration is whole.
  *
  * @param pmem       the file
  * @param iteration  gets it; -1: nothing was marked yet

@@ -109,12 +109,12 @@ public:
         return domain;
     }
 
-    /** As VELOC_Pmem_array. */
+    /** As VELOC_Pmem_array_of: an array that was added with numbers of another kind is refused. */
     template <typename T>
     pmem_array_t<T> array(const std::string &name, std::size_t count, int slots = 1)
     {
         VELOC_Array *array = nullptr;
-        check(VELOC_Pmem_array(handle_, name.c_str(), sizeof(T), count, slots, &array));
+        check(VELOC_Pmem_array_of(handle_, name.c_str(), kind<T>(), sizeof(T), count, slots, &array));
         return pmem_array_t<T>(array, count);
     }
 
@@ -188,6 +188,18 @@ public:
     VELOC_Pmem *get() const noexcept { return handle_; }
 
 private:
+    /* The kind of an element; 0 of what is no number. */
+    template <typename T> static constexpr char kind() noexcept
+    {
+        if (std::is_same<T, bool>::value)
+            return 'b';
+        if (std::is_floating_point<T>::value)
+            return 'f';
+        if (!std::is_integral<T>::value)
+            return '\0';
+        return std::is_signed<T>::value ? 'i' : 'u';
+    }
+
     struct called_t {
         invariant_t function;
         std::exception_ptr thrown;

@@ -76,6 +76,18 @@ class Arrays(unittest.TestCase):
         del slot
         self.assertEqual(self.open()[1][1][0, 0], 9)
 
+    def test_iterations_have_two_slots(self):
+        """Catches an array that is written over in each iteration though nobody has asked for that."""
+        file = veloc.Pmem(self.path, 100_000)
+        x = file.array("x", numpy.float64, 10)
+        for i in range(3):
+            x[i][:] = i
+            file.mark(i)
+        self.assertEqual((x[2][0], x[1][0]), (2, 1))
+        del file, x
+        file = veloc.Pmem(self.path, 100_000)
+        self.assertEqual(file.array("x", numpy.float64, 10, slots=2)[file.recover()][9], 2)
+
     def test_an_invariant_raises(self):
         """Catches an exception that is lost, or comes again."""
         file, x = self.open()
@@ -101,6 +113,9 @@ class Arrays(unittest.TestCase):
         file, x = self.open()
         with self.assertRaisesRegex(veloc.Error, '"x" has 200 elements of 8 bytes in 3 slots'):
             file.array("x", numpy.float32, (10, 20), slots=3)
+        file.array("i", numpy.int64, 5)
+        with self.assertRaisesRegex(veloc.Error, "\"i\" has elements of the kind 'i', not 'f'"):
+            file.array("i", numpy.float64, 5)
         with self.assertRaisesRegex(TypeError, "objects"):
             file.array("y", object, 10)
         with self.assertRaises(IndexError):

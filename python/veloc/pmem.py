@@ -140,9 +140,13 @@ class Pmem:
         return Domain(_CRASHES[found.crash], found.granularity, found.why.decode(errors="replace"))
 
     def array(
-        self, name: str, dtype: Any, shape: int | tuple[int, ...], slots: int = 1
+        self, name: str, dtype: Any, shape: int | tuple[int, ...], slots: int = 2
     ) -> PmemArray:
-        """Finds an array by its name, or adds one, full of zeros: iteration i is in slot i modulo `slots`."""
+        """Finds an array by its name, or adds one, full of zeros: iteration i is in slot i modulo `slots`.
+
+        With one slot each iteration is written over the one before: that is for what does not change, or where an
+        invariant tells whether an iteration is whole.
+        """
         import numpy
 
         kind = numpy.dtype(dtype)
@@ -154,9 +158,10 @@ class Pmem:
             count *= number("shape", extent, ctypes.c_size_t)
         array = ctypes.c_void_p()
         check(
-            library().VELOC_Pmem_array(
+            library().VELOC_Pmem_array_of(
                 self._handle,
                 text("name", name),
+                kind.kind.encode(),
                 kind.itemsize,
                 number("elements", count, ctypes.c_size_t),
                 number("slots", slots),
@@ -271,10 +276,11 @@ declare(
     ("Pmem_close", [ctypes.c_void_p], ctypes.c_int),
     ("Pmem_domain", [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int),
     (
-        "Pmem_array",
+        "Pmem_array_of",
         [
             ctypes.c_void_p,
             ctypes.c_char_p,
+            ctypes.c_char,
             ctypes.c_size_t,
             ctypes.c_size_t,
             ctypes.c_int,

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void, CString};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use super::boundary::{call_back, refuse_within_callbacks, status, string, with_client};
@@ -28,6 +29,8 @@ pub struct VELOC_Pmem {
     arrays: Mutex<Vec<Box<VELOC_Array>>>,
     invariants: Mutex<Vec<Invariant>>,
     report: Mutex<Vec<(Tried, CString)>>,
+    /// Whether it was said that nothing tells a mixture.
+    has_warned: AtomicBool,
 }
 
 /// An array of such a file. Opaque; it ends with VELOC_Pmem_close.
@@ -131,6 +134,7 @@ pub unsafe extern "C" fn VELOC_Pmem_open(
             arrays: Mutex::default(),
             invariants: Mutex::default(),
             report: Mutex::default(),
+            has_warned: AtomicBool::new(false),
         };
         // SAFETY: not NULL; the rest is the caller's promise.
         unsafe { pmem.write(Box::into_raw(Box::new(opened))) };
@@ -192,7 +196,8 @@ pub unsafe extern "C" fn VELOC_Pmem_domain(
 
 /// Finds an array by its name, or adds one, full of zeros.
 ///
-/// An array of several slots keeps that many iterations: iteration i is in slot i modulo `slots`.
+/// An array of several slots keeps that many iterations: iteration i is in slot i modulo `slots`. One of one slot is written
+/// over in each iteration, and a process that is killed meanwhile leaves a mixture of two: then an invariant has to tell.
 ///
 /// @param pmem           the file
 /// @param name           1 to 63 bytes
@@ -219,23 +224,70 @@ pub unsafe extern "C" fn VELOC_Pmem_array(
 ) -> c_int {
     status("VELOC_Pmem_array", || {
         // SAFETY: the caller's promise.
-        let (pmem, name) = unsafe { (opened(pmem)?, string("name", name)?) };
-        if array.is_null() {
-            return Err(Error::invalid("array is NULL"));
-        }
-        let slots = u64::try_from(slots).map_err(|_| {
-            Error::invalid(format!("the array \"{name}\" would have {slots} slots"))
-        })?;
-        let slots = pmem.file.array(name, element_bytes as u64, count as u64, slots)?;
-        let mut arrays = pmem.arrays.lock();
-        let place = arrays.iter().position(|array| array.slots == slots).unwrap_or(arrays.len());
-        if place == arrays.len() {
-            arrays.push(Box::new(VELOC_Array { slots }));
-        }
-        // SAFETY: not NULL; the rest is the caller's promise.
-        unsafe { array.write(&raw mut *arrays[place]) };
-        Ok(())
+        unsafe { find(pmem, name, 0, element_bytes, count, slots, array) }
     })
+}
+
+/// The same, and refuses an array with elements of another kind: 8 bytes may be a number of either. Nothing is compared with
+/// an array that was added by VELOC_Pmem_array.
+///
+/// @param pmem           the file
+/// @param name           1 to 63 bytes
+/// @param kind           of the elements, a letter as NumPy has them: 'f' numbers with a fraction, 'c' complex numbers, 'i' and
+///                       'u' integers with and without a sign, 'b' truth values; 0: not said
+/// @param element_bytes  bytes of an element; 1 or more
+/// @param count          elements of a slot; 1 or more
+/// @param slots          1 to 64
+/// @param array          gets the array, which ends with VELOC_Pmem_close
+/// @return VELOC_SUCCESS; VELOC_FAILURE if it is there with another shape or kind, or there is no room for it
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// As VELOC_Pmem_array.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Pmem_array_of(
+    pmem: *mut VELOC_Pmem,
+    name: *const c_char,
+    kind: c_char,
+    element_bytes: usize,
+    count: usize,
+    slots: c_int,
+    array: *mut *mut VELOC_Array,
+) -> c_int {
+    status("VELOC_Pmem_array_of", || {
+        // SAFETY: the caller's promise.
+        unsafe { find(pmem, name, kind as u8, element_bytes, count, slots, array) }
+    })
+}
+
+/// # Safety
+/// As VELOC_Pmem_array.
+unsafe fn find(
+    pmem: *mut VELOC_Pmem,
+    name: *const c_char,
+    kind: u8,
+    element_bytes: usize,
+    count: usize,
+    slots: c_int,
+    array: *mut *mut VELOC_Array,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let (pmem, name) = unsafe { (opened(pmem)?, string("name", name)?) };
+    if array.is_null() {
+        return Err(Error::invalid("array is NULL"));
+    }
+    let slots = u64::try_from(slots)
+        .map_err(|_| Error::invalid(format!("the array \"{name}\" would have {slots} slots")))?;
+    let slots = pmem.file.array_of(name, kind, element_bytes as u64, count as u64, slots)?;
+    let mut arrays = pmem.arrays.lock();
+    let place = arrays.iter().position(|array| array.slots == slots).unwrap_or(arrays.len());
+    if place == arrays.len() {
+        arrays.push(Box::new(VELOC_Array { slots }));
+    }
+    // SAFETY: not NULL; the rest is the caller's promise.
+    unsafe { array.write(&raw mut *arrays[place]) };
+    Ok(())
 }
 
 /// The slot that an array has for an iteration.
@@ -394,7 +446,8 @@ pub unsafe extern "C" fn VELOC_Pmem_invariant(
 /// Finds the newest marked iteration in which all invariants hold. Iterations go on behind it: newer marks are gone.
 ///
 /// As many iterations are tried as the array with the fewest has slots, the newest first. Arrays of one slot do not count:
-/// they have no iterations, and the invariants decide.
+/// they have no iterations, and the invariants decide. Where no array has more slots and there is no invariant, a warning
+/// says that nothing tells whether the iteration is whole.
 ///
 /// @param pmem       the file
 /// @param iteration  gets it; -1: nothing was marked yet
@@ -419,7 +472,7 @@ pub unsafe extern "C" fn VELOC_Pmem_recover(pmem: *mut VELOC_Pmem, iteration: *m
         if found.is_none() {
             pmem.is_new()?;
         }
-        pmem.file.go_back(found.and_then(|found| u64::try_from(found).ok()))?;
+        pmem.go_on_behind(found)?;
         // SAFETY: the caller's promise.
         unsafe { give("iteration", iteration, found.unwrap_or(-1)) }
     })
@@ -574,7 +627,7 @@ pub unsafe extern "C" fn VELOC_Pmem_restart(
             _ => (found.unwrap_or(-1), -1),
         };
         let kept = found.filter(|_| restored == -1);
-        pmem.file.go_back(kept.and_then(|kept| u64::try_from(kept).ok()))?;
+        pmem.go_on_behind(kept)?;
         // SAFETY: not NULL; the rest is the caller's promise.
         unsafe {
             iteration.write(newest);
@@ -617,6 +670,24 @@ impl VELOC_Pmem {
             ))),
             None => Ok(found),
         }
+    }
+
+    /// Iterations go on behind this one. Warns, once, if nothing tells whether it is whole.
+    fn go_on_behind(&self, found: Option<i64>) -> Result<()> {
+        self.file.go_back(found.and_then(|found| u64::try_from(found).ok()))?;
+        let Some(iteration) = found.filter(|_| self.file.slots() == 1) else { return Ok(()) };
+        let names = self.file.names();
+        let is_judged = !self.invariants.lock().is_empty();
+        if names.is_empty() || is_judged || self.has_warned.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        log::warn!(
+            "{}: nothing tells whether iteration {iteration} is whole, as no array has a second slot and there is no \
+             invariant: a process that is killed while it writes to \"{}\" leaves a mixture of two iterations there",
+            self.file.path().display(),
+            names.join("\", \"")
+        );
+        Ok(())
     }
 
     /// Whether nothing was marked yet, after a search that has found nothing.

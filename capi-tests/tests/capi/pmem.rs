@@ -33,6 +33,21 @@ fn the_newest_consistent_iteration_is_found() {
     run(&Job::new(KEYS), "sums").succeed();
 }
 
+/// Catches a mixture of two iterations that is taken in silence, a warning for each search, and one where a second slot or
+/// an invariant tells the mixture, or nothing was marked yet.
+#[test]
+fn an_iteration_that_nothing_judges_is_told_once() {
+    for (arguments, told) in
+        [("slots=1", 1), ("slots=1 invariants=1", 0), ("slots=2", 0), ("slots=2 invariants=1", 0)]
+    {
+        let ended = run(&Job::new(KEYS), &format!("trusted {arguments}")).succeed();
+        let mut lines = ended.stderr.lines().filter(|line| line.contains("nothing tells"));
+        let first = lines.next().unwrap_or_default();
+        assert!(told == 0 || first.contains("arrays: ") && first.contains("\"x\""), "{first}");
+        assert_eq!(usize::from(!first.is_empty()) + lines.count(), told, "{}", ended.stderr);
+    }
+}
+
 /// SIGKILL at any moment: while the file is made and opened, arrays are added, and iterations are marked. Catches an
 /// iteration that was marked and is lost, a file that cannot be opened any more, and a dead owner that has it open.
 #[test]

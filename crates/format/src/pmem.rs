@@ -20,7 +20,8 @@
 //!
 //! | an array | |
 //! | --- | --- |
-//! | 64 | its name, then zeros |
+//! | 63 | its name, then zeros |
+//! | 1 | the kind of its elements, a letter; 0: nothing was said of it, as in files of before there was one |
 //! | 8, 8, 8 | bytes of an element, elements, slots |
 //! | 8, 8 | where its first slot begins, and how many bytes lie between the beginnings of two |
 //!
@@ -74,6 +75,8 @@ pub const MARK_LEN: usize = 64;
 pub struct Array {
     /// Its name.
     pub name: String,
+    /// The kind of its elements: a letter, or 0.
+    pub kind: u8,
     /// Bytes of an element.
     pub element: u64,
     /// Elements.
@@ -180,6 +183,7 @@ pub fn encode_arrays(arrays: &[Array]) -> Vec<u8> {
         let mut name = [0; LONGEST_NAME + 1];
         let len = array.name.len().min(LONGEST_NAME);
         name[..len].copy_from_slice(&array.name.as_bytes()[..len]);
+        name[LONGEST_NAME] = array.kind;
         bytes.extend_from_slice(&name);
         bytes.extend(bytes_of(&[array.element, array.count, array.slots, array.at, array.stride]));
     }
@@ -211,6 +215,7 @@ pub fn decode_arrays(root: &Root, table: &[u8]) -> Result<Vec<Array>> {
     let mut end = SLOTS_AT;
     for entry in table.chunks_exact(ENTRY as usize) {
         let (name, numbers) = entry.split_at(LONGEST_NAME + 1);
+        let (name, kind) = (&name[..LONGEST_NAME], name[LONGEST_NAME]);
         let mut numbers = words(numbers);
         let [element, count, slots, at, stride] =
             std::array::from_fn(|_| numbers.next().unwrap_or(0));
@@ -226,7 +231,7 @@ pub fn decode_arrays(root: &Root, table: &[u8]) -> Result<Vec<Array>> {
         if arrays.iter().any(|other| other.name == name) || name.is_empty() {
             return Err(corrupt(format!("it has the array \"{name}\" twice, or without a name")));
         }
-        arrays.push(Array { name: name.to_owned(), element, count, slots, at, stride });
+        arrays.push(Array { name: name.to_owned(), kind, element, count, slots, at, stride });
     }
     Ok(arrays)
 }
@@ -273,13 +278,14 @@ mod tests {
     fn arrays() -> Vec<Array> {
         let array = |name: &str, at, slots| Array {
             name: name.into(),
+            kind: if slots == 1 { b'f' } else { 0 },
             element: 8,
             count: 1000,
             slots,
             at,
             stride: 8192,
         };
-        vec![array("p", SLOTS_AT, 3), array("a matrix", SLOTS_AT + 3 * 8192, 1)]
+        vec![array("p", SLOTS_AT, 3), array(&"a".repeat(LONGEST_NAME), SLOTS_AT + 3 * 8192, 1)]
     }
 
     fn root(arrays: &[Array]) -> (Root, Vec<u8>) {

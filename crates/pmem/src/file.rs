@@ -120,12 +120,27 @@ impl Pmem {
         &self.path
     }
 
-    /// Finds an array by its name, or adds one.
+    /// Finds an array by its name, or adds one. Nothing is said of what its elements are.
     ///
     /// # Errors
-    /// It is there with another shape; there is no room; the name is empty or too long; it has no bytes, or too many
-    /// slots.
+    /// As [`Pmem::array_of`].
     pub fn array(&self, name: &str, element: u64, count: u64, slots: u64) -> Result<Slots> {
+        self.array_of(name, 0, element, count, slots)
+    }
+
+    /// Finds an array by its name, or adds one, whose elements are of this kind: a letter, or 0, which goes with each.
+    ///
+    /// # Errors
+    /// It is there with another shape, or other elements; there is no room; the name is empty or too long; it has no
+    /// bytes, or too many slots.
+    pub fn array_of(
+        &self,
+        name: &str,
+        kind: u8,
+        element: u64,
+        count: u64,
+        slots: u64,
+    ) -> Result<Slots> {
         let state = &mut *self.state.lock();
         let refused = |what: String| {
             Err(Error::invalid(format!("{}: the array \"{name}\" {what}", self.path.display())))
@@ -139,6 +154,10 @@ impl Pmem {
         if let Some(found) = state.arrays.iter().find(|array| array.name == name) {
             let shape = (found.element, found.count, found.slots);
             if shape == (element, count, slots) {
+                if kind != found.kind && kind != 0 && found.kind != 0 {
+                    let [found, kind] = [found.kind, kind].map(char::from);
+                    return refused(format!("has elements of the kind {found:?}, not {kind:?}"));
+                }
                 return Ok(self.slots_of(found));
             }
             return refused(format!(
@@ -164,7 +183,7 @@ impl Pmem {
             return refused(format!("would be one more than {MOST_ARRAYS}"));
         }
         let mut arrays = state.arrays.clone();
-        arrays.push(Array { name: name.to_owned(), element, count, slots, at, stride });
+        arrays.push(Array { name: name.to_owned(), kind, element, count, slots, at, stride });
         let table = encode_arrays(&arrays);
         let root = Root {
             sequence: state.root.sequence + 1,
@@ -420,6 +439,13 @@ mod tests {
             assert!(words.iter().all(|word| error.contains(word)), "{error}");
             assert!(error.contains("arrays: the array"), "{error}");
         };
+        // 8 bytes of an array of before there were kinds, and of one that has none, are of any.
+        pmem.array_of("p", b'f', 8, 100, 3).unwrap();
+        let f = pmem.array_of("f", b'f', 8, 100, 1).unwrap();
+        assert_eq!(pmem.array("f", 8, 100, 1).unwrap(), f);
+        assert_eq!(pmem.array_of("f", b'f', 8, 100, 1).unwrap(), f);
+        let error = pmem.array_of("f", b'i', 8, 100, 1).unwrap_err().to_string();
+        assert!(error.contains("\"f\" has elements of the kind 'f', not 'i'"), "{error}");
         refused("p", 8, 101, 3, &["\"p\" has 100 elements of 8 bytes in 3 slots"]);
         refused("p", 8, 100, 4, &["100 of 8 in 4"]);
         refused("q", 8, 0, 1, &["0 elements"]);
