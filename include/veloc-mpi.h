@@ -81,6 +81,11 @@ extern "C" {
  * `longjmp` or an exception, all later MPI calls are passed through, nothing is logged or replayed any more,
  * and the functions for parts fail.
  *
+ * With the environment variable `VELOC_MPI_COMPARE` = 1, a hash of what each call sends is logged, and a
+ * replay that sends other bytes fails: others have answered what was sent in the first run. Not compared are
+ * what calls with counts for each process send and `MPI_Reduce_scatter_block`, `MPI_Neighbor_alltoall`, and
+ * what `MPI_IN_PLACE` stands for outside of reductions.
+ *
  * @param id the part's number; the same part may be logged many times, and is then replayed in reverse order
  * @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
  * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or was initialised with

@@ -3,6 +3,7 @@
  * diverge.c has not. Each process communicates with itself alone.
  *
  * differ case=CASE, or no case for all of them
+ * differ sent=compared|free: in the bytes that are sent, which is noticed, or is not
  */
 #include "empty.h"
 #include "parts.h"
@@ -207,16 +208,192 @@ static const struct {
     {"message_of_nobody", message_of_nobody, "MPI_Mrecv|peer MPI_PROC_NULL|peer|tag 1"},
 };
 
+/* ---- what is sent: `to`, all of which a call sends ---- */
+
+enum { SENT = 8 };
+
+/* Eight columns of a matrix of two, of which the second is not sent. */
+static int columns[2 * SENT];
+static MPI_Datatype column;
+static MPI_Request sends;
+
+static void receive(void)
+{
+    DO(MPI_Recv(from, SENT, MPI_INT, rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+}
+
+static void by_send(void)
+{
+    DO(MPI_Send(to, SENT, MPI_INT, rank, 1, MPI_COMM_WORLD));
+    receive();
+}
+
+static void by_isend(void)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    DO(MPI_Isend(to, SENT, MPI_INT, rank, 1, MPI_COMM_WORLD, &request));
+    receive();
+    DO(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
+static void by_sendrecv(void)
+{
+    DO(MPI_Sendrecv(to, SENT, MPI_INT, rank, 1, from, SENT, MPI_INT, rank, 1, MPI_COMM_WORLD,
+                    MPI_STATUS_IGNORE));
+}
+
+static void by_sendrecv_replace(void)
+{
+    memcpy(from, to, sizeof from);
+    DO(MPI_Sendrecv_replace(from, SENT, MPI_INT, rank, 1, rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+}
+
+static void by_start(void)
+{
+    DO(MPI_Start(&sends));
+    receive();
+    DO(MPI_Wait(&sends, MPI_STATUS_IGNORE));
+}
+
+static void by_startall(void)
+{
+    MPI_Request both[2] = {receives[0], sends};
+    DO(MPI_Startall(2, both));
+    DO(MPI_Waitall(2, both, MPI_STATUSES_IGNORE));
+}
+
+static void with_gaps(void)
+{
+    int i;
+    for (i = 0; i < SENT; i++)
+        columns[2 * i] = to[i];
+    DO(MPI_Send(columns, 1, column, rank, 1, MPI_COMM_WORLD));
+    receive();
+}
+
+static void by_bcast(void)
+{
+    DO(MPI_Bcast(to, SENT, MPI_INT, 0, MPI_COMM_SELF));
+}
+
+static void by_gather(void)
+{
+    DO(MPI_Gather(to, SENT, MPI_INT, from, SENT, MPI_INT, 0, MPI_COMM_SELF));
+}
+
+static void by_scatter(void)
+{
+    DO(MPI_Scatter(to, SENT, MPI_INT, from, SENT, MPI_INT, 0, MPI_COMM_SELF));
+}
+
+static void by_allgather(void)
+{
+    DO(MPI_Allgather(to, SENT, MPI_INT, from, SENT, MPI_INT, MPI_COMM_SELF));
+}
+
+static void by_alltoall(void)
+{
+    DO(MPI_Alltoall(to, SENT, MPI_INT, from, SENT, MPI_INT, MPI_COMM_SELF));
+}
+
+static void by_reduce(void)
+{
+    DO(MPI_Reduce(to, from, SENT, MPI_INT, MPI_SUM, 0, MPI_COMM_SELF));
+}
+
+static void by_iallreduce(void)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    DO(MPI_Iallreduce(to, from, SENT, MPI_INT, MPI_SUM, MPI_COMM_SELF, &request));
+    DO(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
+static void by_allreduce_in_place(void)
+{
+    memcpy(from, to, sizeof from);
+    DO(MPI_Allreduce(MPI_IN_PLACE, from, SENT, MPI_INT, MPI_SUM, MPI_COMM_SELF));
+}
+
+static void by_exscan(void)
+{
+    DO(MPI_Exscan(to, from, SENT, MPI_INT, MPI_SUM, MPI_COMM_SELF));
+}
+
+static const struct {
+    const char *name;
+    void (*body)(void);
+    const char *words;
+} sent[] = {
+    {"by_send", by_send, "call 1 is MPI_Send(MPI_COMM_WORLD, peer|tag 1, 8 elements of 4 bytes)"},
+    {"by_isend", by_isend, "call 1 is MPI_Isend(MPI_COMM_WORLD, peer|tag 1"},
+    {"by_sendrecv", by_sendrecv, "the send of MPI_Sendrecv("},
+    {"by_sendrecv_replace", by_sendrecv_replace, "the send of MPI_Sendrecv_replace("},
+    {"by_start", by_start, "call 1 is MPI_Start(MPI_COMM_WORLD, peer|tag 1"},
+    {"by_startall", by_startall, "MPI_Startall(MPI_COMM_WORLD, peer|tag 1"},
+    {"with_gaps", with_gaps, "MPI_Send(|1 element of 32 bytes"},
+    {"by_bcast", by_bcast, "MPI_Bcast(MPI_COMM_SELF"},
+    {"by_gather", by_gather, "MPI_Gather("},
+    {"by_scatter", by_scatter, "MPI_Scatter("},
+    {"by_allgather", by_allgather, "MPI_Allgather("},
+    {"by_alltoall", by_alltoall, "MPI_Alltoall("},
+    {"by_reduce", by_reduce, "MPI_Reduce("},
+    {"by_iallreduce", by_iallreduce, "MPI_Iallreduce("},
+    {"by_allreduce_in_place", by_allreduce_in_place, "MPI_Allreduce("},
+    {"by_exscan", by_exscan, "MPI_Exscan("},
+};
+
+/* The same bytes may be sent again, and those in gaps are not sent; other ones are noticed, or not. */
+static void differ_in_bytes(int are_compared, const char *only)
+{
+    size_t i;
+    MPI(MPI_Type_vector(SENT, 1, 2, MPI_INT, &column));
+    MPI(MPI_Type_commit(&column));
+    MPI(MPI_Send_init(to, SENT, MPI_INT, rank, 1, MPI_COMM_WORLD, &sends));
+    for (i = 0; i < sizeof sent / sizeof *sent; i++) {
+        if (only != NULL && strcmp(only, sent[i].name) != 0)
+            continue;
+        differs = failures = to[SENT - 1] = columns[1] = 0;
+        part_begin(2, VELOC_PART_KEEP);
+        sent[i].body();
+        part_end(2);
+        columns[1] = 1;
+        replay_begin(2);
+        sent[i].body();
+        replay_end(2);
+        EQUAL(failures, 0);
+        differs = to[SENT - 1] = 1;
+        replay_begin(2);
+        sent[i].body();
+        if (!are_compared) {
+            EQUAL(failures, 0);
+            replay_end(2);
+        } else if (failures == 0) {
+            failed(__FILE__, __LINE__, sent[i].name, "goes unnoticed");
+        } else {
+            check_words(__FILE__, __LINE__, sent[i].name, sent[i].words);
+            check_words(__FILE__, __LINE__, sent[i].name, "part 2|has sent other bytes then");
+        }
+        PART(VELOC_Part_free(2));
+        EMPTY_LOG();
+    }
+    MPI(MPI_Request_free(&sends));
+    MPI(MPI_Type_free(&column));
+}
+
 int main(int argc, char **argv)
 {
     const char *only = option(argc, argv, "case", NULL);
+    const char *what = option(argc, argv, "sent", NULL);
     size_t i;
     begin_program(&argc, &argv);
     MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     for (i = 0; i < 2; i++)
-        MPI(MPI_Recv_init(&from[4 * i], 3, MPI_INT, rank, 1 + (int)i, MPI_COMM_WORLD, &receives[i]));
-    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        MPI(MPI_Recv_init(&from[4 * i], what ? 8 : 3, MPI_INT, rank, 1 + (int)i, MPI_COMM_WORLD,
+                          &receives[i]));
+    if (what != NULL)
+        differ_in_bytes(strcmp(what, "compared") == 0, only);
+    for (i = 0; what == NULL && i < sizeof cases / sizeof *cases; i++) {
         if (only != NULL && strcmp(only, cases[i].name) != 0)
             continue;
         differs = failures = 0;

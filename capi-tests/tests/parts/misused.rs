@@ -19,6 +19,20 @@ fn differences_of_one_argument() {
     passes(2, "differ", "");
 }
 
+/// Catches a call that sends other bytes in silence where they are compared, sends the same ones and fails, or whose gaps
+/// count; and a comparison that nobody has asked for.
+#[test]
+fn other_bytes_than_were_sent() {
+    for mpi in every_mpi() {
+        let start = |what: &str| run(mpi, Library::Linked, 2, "differ", &format!("sent={what}"));
+        let Some(compared) = start("compared") else { continue };
+        let _ = compared.env("VELOC_MPI_COMPARE", "1").succeed();
+        let _ = start("free").unwrap().succeed();
+        let told = start("free").unwrap().env("VELOC_MPI_COMPARE", "yes").succeed().stderr;
+        assert!(told.contains("VELOC_MPI_COMPARE is \"yes\""), "{told}");
+    }
+}
+
 /// Catches an error handler that is not called: by default a divergence ends the job.
 #[test]
 fn a_divergence_ends_the_job() {

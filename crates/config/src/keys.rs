@@ -540,13 +540,14 @@ pub(crate) fn nearest(name: &str) -> Option<&'static Key> {
 }
 
 /// Variables of the library and its tools that are no keys, without `VELOC_`.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 10] = [
     "BIN",
     "CRASH_PLAN",
     "CRASH_PROCESS",
     "CRASH_REFERENCE",
     "LIBRARY",
     "LOG",
+    "MPI_COMPARE",
     "MPI_LOG_MEMORY",
     "MPI_STREAMS",
     "VERIFY_REPLAY",

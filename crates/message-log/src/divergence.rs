@@ -12,10 +12,13 @@ pub(crate) fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -
     if let Some(earlier) = &divergence.earlier {
         return refuse::fail_again(&state.mpi, called.comm, earlier);
     }
-    let logged = divergence.logged.as_ref().map_or_else(
-        || "the part had ended".to_owned(),
-        |logged| format!("it was {}", half_or_all(state, logged)),
-    );
+    let logged = match &divergence.logged {
+        None => "the part had ended".to_owned(),
+        Some(logged) if Shape { sum: called.sum, ..*logged } == *called => {
+            "which has sent other bytes then (VELOC_MPI_COMPARE)".to_owned()
+        }
+        Some(logged) => format!("it was {}", half_or_all(state, logged)),
+    };
     let text = format!(
         "the replay of part {} does not do what its first run did: call {} is {}, {logged}",
         divergence.part,

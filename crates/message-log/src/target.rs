@@ -122,16 +122,26 @@ impl Target {
         let wanted = self.wanted(received);
         let len = usize::try_from(wanted)
             .map_err(|_| format!("there is no memory to log {wanted} bytes that were received"))?;
-        arena.keep(len, |mut rest| {
-            for block in self.blocks() {
-                let len = rest.len().min(block.bytes() as usize);
-                let (bytes, behind) = rest.split_at_mut(len);
-                // SAFETY: by the caller's promise.
-                unsafe { block.datatype.pack(mpi, block.buf, bytes) }?;
-                rest = behind;
-            }
-            Ok(())
-        })
+        // SAFETY: by the caller's promise.
+        arena.keep(len, |to| unsafe { self.pack_into(mpi, to) })
+    }
+
+    /// Packs as many of its bytes as there is room for.
+    ///
+    /// # Errors
+    /// The memory cannot be read.
+    ///
+    /// # Safety
+    /// The target is resolved, and the application's memory.
+    pub(crate) unsafe fn pack_into(&self, mpi: &Mpi, mut rest: &mut [u8]) -> Result<(), String> {
+        for block in self.blocks() {
+            let len = rest.len().min(block.bytes() as usize);
+            let (bytes, behind) = rest.split_at_mut(len);
+            // SAFETY: by the caller's promise.
+            unsafe { block.datatype.pack(mpi, block.buf, bytes) }?;
+            rest = behind;
+        }
+        Ok(())
     }
 
     /// Unpacks logged bytes.

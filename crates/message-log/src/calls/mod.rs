@@ -19,6 +19,7 @@ pub(crate) mod plan;
 pub(crate) mod probe;
 pub(crate) mod requests;
 pub(crate) mod resending;
+pub(crate) mod sent;
 pub(crate) mod starting;
 pub(crate) mod streams;
 

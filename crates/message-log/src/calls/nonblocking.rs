@@ -15,7 +15,7 @@ use crate::target::Target;
 /// A non-blocking send, which is counted when it completes.
 ///
 /// # Safety
-/// `request` points to the call's request handle.
+/// `request` points to the call's request handle; the message describes the application's memory.
 pub(crate) unsafe fn send(
     at: At,
     call: Call,
@@ -46,7 +46,8 @@ pub(super) unsafe fn sending(
         unsafe { state.started_outside(code, call, message, counted, false, request) };
         return code;
     }
-    let shape = message.shape(call, state);
+    // SAFETY: by the caller's promise.
+    let shape = unsafe { message.sent_shape(call, state) };
     if let Err(code) = state.reserve(call, shape.comm, 1) {
         return code;
     }
@@ -120,7 +121,7 @@ pub(super) unsafe fn receiving(
 /// one.
 ///
 /// # Safety
-/// `request` points to the call's request handle.
+/// `request` points to the call's request handle; the messages describe the application's memory.
 pub(crate) unsafe fn sendrecv(
     at: At,
     call: Call,
@@ -140,7 +141,8 @@ pub(crate) unsafe fn sendrecv(
             }
             return code;
         }
-        let shape = sent.shape(call, state);
+        // SAFETY: by the caller's promise.
+        let shape = unsafe { sent.sent_shape(call, state) };
         if let Err(code) = state.reserve(call, shape.comm, 2) {
             return code;
         }

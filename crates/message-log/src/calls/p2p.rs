@@ -64,7 +64,19 @@ impl Message {
             tag: Some(self.tag),
             count: self.count,
             size: state.types.get(datatype).size,
+            sum: 0,
         }
+    }
+
+    /// The shape of a send, with a hash of what it sends if that is compared.
+    ///
+    /// # Safety
+    /// The message describes the application's memory.
+    pub(crate) unsafe fn sent_shape(&self, call: Call, state: &mut State) -> Shape {
+        let shape = self.shape(call, state);
+        let sent = self.target(state);
+        // SAFETY: by the caller's promise.
+        Shape { sum: unsafe { state.sum_of_sent(shape.peer, &sent) }, ..shape }
     }
 
     /// Where it is received.
@@ -89,16 +101,22 @@ pub(crate) unsafe fn send(
 ) -> c_int {
     with(|state| {
         if at == At::Inside && state.source() == Source::Log {
-            let shape = message.shape(call, state);
             // SAFETY: by the caller's promise.
-            return unsafe { send_replayed(state, shape, message) };
+            return unsafe {
+                let shape = message.sent_shape(call, state);
+                send_replayed(state, shape, message)
+            };
         }
-        sending(state, at, call, message, real)
+        // SAFETY: by the caller's promise.
+        unsafe { sending(state, at, call, message, real) }
     })
 }
 
 /// A send outside parts, or inside parts that are recorded.
-pub(super) fn sending(
+///
+/// # Safety
+/// As for [`send`].
+pub(super) unsafe fn sending(
     state: &mut State,
     at: At,
     call: Call,
@@ -108,7 +126,8 @@ pub(super) fn sending(
     if at == At::Outside {
         return sent(state, call, message, real).0;
     }
-    let shape = message.shape(call, state);
+    // SAFETY: by the caller's promise.
+    let shape = unsafe { message.sent_shape(call, state) };
     let (code, link) = sent(state, call, message, real);
     let link = state.linked(link);
     state.record(shape, Outcome { links: link.into(), ..Outcome::of(code) });
@@ -265,7 +284,8 @@ pub(crate) unsafe fn sendrecv(
             state.has_sent(link, false, code);
             return code;
         }
-        let shape = sent.shape(call, state);
+        // SAFETY: by the caller's promise.
+        let shape = unsafe { sent.sent_shape(call, state) };
         let route = state.sends_again(&shape);
         let mut link = None;
         if state.source() == Source::Mpi {

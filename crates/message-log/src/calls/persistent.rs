@@ -105,6 +105,8 @@ pub(crate) unsafe fn start(
             if let Some(request) = state.requests.get(handle) {
                 shape = Shape { call, ..request.shape };
             }
+            // SAFETY: by the caller's promise.
+            shape.sum = unsafe { state.sum_of_started(handle) };
         }
         match state.source() {
             Source::Mpi => {
@@ -189,11 +191,24 @@ impl State {
     ///
     /// # Safety
     /// `requests` points to more than `n` handles.
-    unsafe fn started_as(&self, call: Call, requests: Ptr, n: usize) -> Shape {
+    unsafe fn started_as(&mut self, call: Call, requests: Ptr, n: usize) -> Shape {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) };
         let known = self.requests.get(handle).map(|request| request.shape);
-        Shape { call, ..known.unwrap_or(Shape::new(call)) }
+        // SAFETY: the application starts it.
+        let sum = unsafe { self.sum_of_started(handle) };
+        Shape { call, sum, ..known.unwrap_or(Shape::new(call)) }
+    }
+
+    /// The hash of what a request sends that is started; 0: it is not compared.
+    ///
+    /// # Safety
+    /// The application starts this request.
+    unsafe fn sum_of_started(&mut self, handle: usize) -> u64 {
+        let Some(request) = self.requests.get(handle) else { return 0 };
+        let (peer, source) = (request.shape.peer, request.source.clone());
+        // SAFETY: by the caller's promise.
+        unsafe { self.sum_of_sent(peer, &source) }
     }
 
     /// Marks requests as started, numbered from `began` if that is not 0.

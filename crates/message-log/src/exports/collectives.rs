@@ -86,7 +86,7 @@ macro_rules! arguments {
     ($of:tt $args:tt $plan:tt received_w_far $($kind:ident)*) => {
         arguments! { $of $args $plan received_w(*const Aint) $($kind)* }
     };
-    // The send arguments, which do not matter for what is received.
+    // Send arguments that do not matter for what is received, and are not compared.
     ($of:tt [$($args:tt)*] $plan:tt unseen $($kind:ident)*) => { arguments! {
         $of [$($args)* sendbuf: Ptr, sendcount: Count, sendtype: Handle,] $plan $($kind)*
     } };
@@ -101,7 +101,8 @@ macro_rules! arguments {
     // The elements of a reduction.
     ($of:tt [$($args:tt)*] [$($plan:tt)*] reduced $($kind:ident)*) => { arguments! {
         $of [$($args)* sendbuf: Ptr, recvbuf: Ptr, count: Count, datatype: Handle, op: Handle,]
-        [$($plan)* &Elements::new(recvbuf, count, datatype),] $($kind)*
+        [$($plan)* &Elements::new(sendbuf, count, datatype), &Elements::new(recvbuf, count, datatype),]
+        $($kind)*
     } };
     ($of:tt [$($args:tt)*] [$($plan:tt)*] reduced_v $($kind:ident)*) => { arguments! {
         $of [$($args)* sendbuf: Ptr, recvbuf: Ptr, counts: Counts, datatype: Handle, op: Handle,]
@@ -145,13 +146,13 @@ collectives! {
     MPI_Bcast MPI_Ibcast MPI_Bcast_c MPI_Ibcast_c: bcast(data root);
     MPI_Gather MPI_Igather MPI_Gather_c MPI_Igather_c: gather(sent received root);
     MPI_Gatherv MPI_Igatherv MPI_Gatherv_c MPI_Igatherv_c: gatherv(sent received_v root);
-    MPI_Scatter MPI_Iscatter MPI_Scatter_c MPI_Iscatter_c: scatter(unseen received root);
-    MPI_Scatterv MPI_Iscatterv MPI_Scatterv_c MPI_Iscatterv_c: scatter(unseen_v received root);
+    MPI_Scatter MPI_Iscatter MPI_Scatter_c MPI_Iscatter_c: scatter(sent received root);
+    MPI_Scatterv MPI_Iscatterv MPI_Scatterv_c MPI_Iscatterv_c: scatterv(unseen_v received root);
 
-    MPI_Allgather MPI_Iallgather MPI_Allgather_c MPI_Iallgather_c: each(unseen received all);
+    MPI_Allgather MPI_Iallgather MPI_Allgather_c MPI_Iallgather_c: allgather(sent received all);
     MPI_Allgatherv MPI_Iallgatherv MPI_Allgatherv_c MPI_Iallgatherv_c:
-        each_v(unseen received_v all);
-    MPI_Alltoall MPI_Ialltoall MPI_Alltoall_c MPI_Ialltoall_c: each(unseen received all);
+        allgatherv(sent received_v all);
+    MPI_Alltoall MPI_Ialltoall MPI_Alltoall_c MPI_Ialltoall_c: alltoall(sent received all);
     MPI_Alltoallv MPI_Ialltoallv MPI_Alltoallv_c MPI_Ialltoallv_c: each_v(unseen_v received_v all);
     MPI_Alltoallw MPI_Ialltoallw MPI_Alltoallw_c MPI_Ialltoallw_c: each_w(unseen_w received_w all);
 
@@ -160,14 +161,14 @@ collectives! {
     MPI_Scan MPI_Iscan MPI_Scan_c MPI_Iscan_c: result(reduced);
     MPI_Exscan MPI_Iexscan MPI_Exscan_c MPI_Iexscan_c: exscan(reduced);
     MPI_Reduce_scatter_block MPI_Ireduce_scatter_block
-        MPI_Reduce_scatter_block_c MPI_Ireduce_scatter_block_c: result(reduced);
+        MPI_Reduce_scatter_block_c MPI_Ireduce_scatter_block_c: result_block(reduced);
     MPI_Reduce_scatter MPI_Ireduce_scatter MPI_Reduce_scatter_c MPI_Ireduce_scatter_c:
         reduce_scatter(reduced_v);
 
     MPI_Neighbor_allgather MPI_Ineighbor_allgather
-        MPI_Neighbor_allgather_c MPI_Ineighbor_allgather_c: each(unseen received neighbors);
+        MPI_Neighbor_allgather_c MPI_Ineighbor_allgather_c: allgather(sent received neighbors);
     MPI_Neighbor_allgatherv MPI_Ineighbor_allgatherv
-        MPI_Neighbor_allgatherv_c MPI_Ineighbor_allgatherv_c: each_v(unseen received_v neighbors);
+        MPI_Neighbor_allgatherv_c MPI_Ineighbor_allgatherv_c: allgatherv(sent received_v neighbors);
     MPI_Neighbor_alltoall MPI_Ineighbor_alltoall
         MPI_Neighbor_alltoall_c MPI_Ineighbor_alltoall_c: each(unseen received neighbors);
     MPI_Neighbor_alltoallv MPI_Ineighbor_alltoallv

@@ -73,7 +73,7 @@ impl Parts {
         };
         let at_end = instance.end.is_some_and(|end| cursor >= end);
         let event = self.log.get(cursor).filter(|_| !at_end);
-        if instance.broken.is_some() || event.is_none_or(|event| event.shape != *shape) {
+        if instance.broken.is_some() || event.is_none_or(|event| !event.shape.is(shape)) {
             return Err(divergence(event.map(|event| event.shape)));
         }
         let began = event.map_or(0, |event| event.outcome.began);
@@ -103,7 +103,7 @@ impl Parts {
 
     /// The event that a call of this shape would take from the innermost replay.
     pub(crate) fn peek(&self, shape: &Shape) -> Option<&Event> {
-        self.peek_any().filter(|event| event.shape == *shape)
+        self.peek_any().filter(|event| event.shape.is(shape))
     }
 
     /// The next event of the innermost replay.

@@ -12,7 +12,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::calls::{deferred_free, At};
+use crate::calls::{deferred_free, sent, At};
 use crate::comm_names::Names;
 use crate::deferred::Deferred;
 use crate::guard;
@@ -141,6 +141,8 @@ pub(crate) struct State {
     pub store: Store,
     /// Why the log's memory limit is invalid.
     pub unlimited: Option<String>,
+    /// Whether replays compare what they send.
+    pub compares_sent: bool,
 }
 
 impl State {
@@ -166,6 +168,7 @@ impl State {
             failed: None,
             store: Store::default(),
             unlimited,
+            compares_sent: sent::compares(&mpi),
         }
     }
 }

@@ -261,7 +261,7 @@ impl Packing<'_> {
     }
 
     fn shape(&mut self, shape: &Shape) -> Result<()> {
-        let Shape { call, comm, peer, tag, count, size } = *shape;
+        let Shape { call, comm, peer, tag, count, size, sum } = *shape;
         let next = self.names.len() as u32;
         let name = *self.names.entry(call.0).or_insert(next);
         self.to.u32(name);
@@ -273,6 +273,7 @@ impl Packing<'_> {
         self.to.option(tag, Writer::i32);
         self.to.i64(count);
         self.to.i64(size);
+        self.to.u64(sum);
         Ok(())
     }
 

@@ -153,6 +153,7 @@ impl Unpacking<'_, '_> {
             tag: self.from.option(Reader::i32)?,
             count: self.from.i64()?,
             size: self.from.i64()?,
+            sum: self.from.u64()?,
         })
     }
 

@@ -55,7 +55,9 @@ pub(crate) unsafe fn send(
         state.parts.record_in_room(shape, outcome)
     };
     let message = *message;
-    let slow = move |state: &mut State, code| p2p::sending(state, at, call, &message, || code);
+    // SAFETY: by the caller's promise.
+    let slow =
+        move |state: &mut State, code| unsafe { p2p::sending(state, at, call, &message, || code) };
     // SAFETY: by the caller's promise.
     Some(unsafe { state::pass_through(at, real, quick, slow) })
 }
@@ -160,10 +162,10 @@ impl State {
         if at == At::Outside {
             return Some(None);
         }
-        self.has_room().then_some(())?;
+        (self.has_room() && !self.compares_sent).then_some(())?;
         let Message { count, peer, tag, comm, .. } = *message;
         let (comm, size) = (self.mpi.abi.truncate(comm), self.known_type(message)?.size);
-        Some(Some(Shape { call, comm, peer: Some(peer), tag: Some(tag), count, size }))
+        Some(Some(Shape { call, comm, peer: Some(peer), tag: Some(tag), count, size, sum: 0 }))
     }
 
     /// Whether a call made now is recorded, there is room for it, and nothing has to be done first.

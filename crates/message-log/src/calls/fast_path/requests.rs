@@ -21,7 +21,8 @@ use crate::target::{Block, Target};
 /// A non-blocking send; `None`: MPI was not called.
 ///
 /// # Safety
-/// `at` matches the current phase; `request` points to the call's request handle.
+/// `at` matches the current phase; `request` points to the call's request handle; the message describes the
+/// application's memory.
 #[inline(always)]
 pub(crate) unsafe fn isend(
     at: At,

@@ -28,6 +28,23 @@ pub(crate) struct Plan {
     pub target: Target,
 }
 
+impl Plan {
+    /// The same, with the hash of what this process sends beside, if that is compared.
+    ///
+    /// # Safety
+    /// The elements are those that the application passed to be sent, or in place of which others are.
+    unsafe fn sending(mut self, sent: &Elements, state: &mut State) -> Plan {
+        let Elements { buf, count, datatype } = *sent;
+        if buf as usize != state.mpi.numbers.in_place {
+            let datatype = state.mpi.abi.truncate(datatype);
+            let sent = Target::Plain { buf: buf as usize, count, datatype };
+            // SAFETY: by the caller's promise.
+            self.shape.sum = unsafe { state.sum_of_sent(self.shape.peer, &sent) };
+        }
+        self
+    }
+}
+
 /// A target of elements of one count and type.
 fn elements(
     call: Call,
@@ -123,7 +140,10 @@ pub(crate) fn barrier(call: Call, comm: Handle, state: &mut State) -> Plan {
 }
 
 /// `MPI_Bcast`.
-pub(crate) fn bcast(
+///
+/// # Safety
+/// The requirements of the MPI call, here and below.
+pub(crate) unsafe fn bcast(
     call: Call,
     data: &Elements,
     root: c_int,
@@ -132,12 +152,13 @@ pub(crate) fn bcast(
 ) -> Plan {
     match Group::of(state, comm).gets_from(root) {
         true => plain(call, comm, Some(root), data, state),
-        false => nothing(call, comm, Some(root), data, state),
+        // SAFETY: the root sends it, or this process takes no part.
+        false => unsafe { nothing(call, comm, Some(root), data, state).sending(data, state) },
     }
 }
 
 /// `MPI_Gather`.
-pub(crate) fn gather(
+pub(crate) unsafe fn gather(
     call: Call,
     sent: &Elements,
     received: &Elements,
@@ -146,17 +167,36 @@ pub(crate) fn gather(
     state: &mut State,
 ) -> Plan {
     let group = Group::of(state, comm);
-    if !group.is_root(root) {
-        return nothing(call, comm, Some(root), sent, state);
+    let plan = match group.is_root(root) {
+        false => nothing(call, comm, Some(root), sent, state),
+        true => {
+            let all = Elements { count: received.count * group.peers as i64, ..*received };
+            plain(call, comm, Some(root), &all, state)
+        }
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { gathered(plan, sent, root, &group, state) }
+}
+
+/// What is gathered, with what this process sends to that: the root of another group sends nothing.
+///
+/// # Safety
+/// As for [`Plan::sending`].
+unsafe fn gathered(
+    plan: Plan,
+    sent: &Elements,
+    root: c_int,
+    group: &Group,
+    state: &mut State,
+) -> Plan {
+    match group.is_inter && group.is_root(root) {
+        true => plan,
+        // SAFETY: by the caller's promise.
+        false => unsafe { plan.sending(sent, state) },
     }
-    let all = Elements { count: received.count * group.peers as i64, ..*received };
-    plain(call, comm, Some(root), &all, state)
 }
 
 /// `MPI_Gatherv`.
-///
-/// # Safety
-/// The requirements of the MPI call, here and below.
 pub(crate) unsafe fn gatherv(
     call: Call,
     sent: &Elements,
@@ -166,15 +206,38 @@ pub(crate) unsafe fn gatherv(
     state: &mut State,
 ) -> Plan {
     let group = Group::of(state, comm);
-    if !group.is_root(root) {
-        return nothing(call, comm, Some(root), sent, state);
-    }
-    // SAFETY: the root passes a count and a displacement for each process.
-    unsafe { blocks(call, comm, Some(root), received, group.peers, state) }
+    let plan = match group.is_root(root) {
+        false => nothing(call, comm, Some(root), sent, state),
+        // SAFETY: the root passes a count and a displacement for each process.
+        true => unsafe { blocks(call, comm, Some(root), received, group.peers, state) },
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { gathered(plan, sent, root, &group, state) }
 }
 
-/// `MPI_Scatter` and `MPI_Scatterv`.
-pub(crate) fn scatter(
+/// `MPI_Scatter`.
+pub(crate) unsafe fn scatter(
+    call: Call,
+    sent: &Elements,
+    received: &Elements,
+    root: c_int,
+    comm: Handle,
+    state: &mut State,
+) -> Plan {
+    let group = Group::of(state, comm);
+    let plan = scatterv(call, received, root, comm, state);
+    match group.is_root(root) {
+        false => plan,
+        true => {
+            let all = Elements { count: sent.count * group.peers as i64, ..*sent };
+            // SAFETY: by the caller's promise.
+            unsafe { plan.sending(&all, state) }
+        }
+    }
+}
+
+/// `MPI_Scatterv`.
+pub(crate) fn scatterv(
     call: Call,
     received: &Elements,
     root: c_int,
@@ -192,6 +255,47 @@ pub(crate) fn scatter(
         shape: Shape { peer: Some(root), ..barrier(call, comm, state).shape },
         target: Target::Nothing,
     }
+}
+
+/// `MPI_Allgather`, and its neighbourhood variant.
+pub(crate) unsafe fn allgather(
+    call: Call,
+    sent: &Elements,
+    received: &Elements,
+    from: From,
+    comm: Handle,
+    state: &mut State,
+) -> Plan {
+    // SAFETY: by the caller's promise.
+    unsafe { each(call, received, from, comm, state).sending(sent, state) }
+}
+
+/// `MPI_Alltoall`: elements for each process.
+pub(crate) unsafe fn alltoall(
+    call: Call,
+    sent: &Elements,
+    received: &Elements,
+    from: From,
+    comm: Handle,
+    state: &mut State,
+) -> Plan {
+    let peers = Group::of(state, comm).peers as i64;
+    let all = Elements { count: sent.count * peers, ..*sent };
+    // SAFETY: by the caller's promise.
+    unsafe { each(call, received, from, comm, state).sending(&all, state) }
+}
+
+/// `MPI_Allgatherv`, and its neighbourhood variant.
+pub(crate) unsafe fn allgatherv(
+    call: Call,
+    sent: &Elements,
+    received: &Blocks,
+    from: From,
+    comm: Handle,
+    state: &mut State,
+) -> Plan {
+    // SAFETY: by the caller's promise.
+    unsafe { each_v(call, received, from, comm, state).sending(sent, state) }
 }
 
 /// Receives the same number of elements from each process: `MPI_Allgather`, `MPI_Alltoall`, and
@@ -261,31 +365,69 @@ pub(crate) unsafe fn each_w(
     Plan { shape, target: Target::Many(all.into()) }
 }
 
+/// What this process adds to a reduction: in place, it is where the result comes.
+fn added<'a>(sent: &'a Elements, result: &'a Elements, state: &State) -> &'a Elements {
+    match sent.buf as usize == state.mpi.numbers.in_place {
+        true => result,
+        false => sent,
+    }
+}
+
 /// `MPI_Reduce`; `data` is the receive buffer.
-pub(crate) fn reduce(
+pub(crate) unsafe fn reduce(
     call: Call,
+    sent: &Elements,
     data: &Elements,
     root: c_int,
     comm: Handle,
     state: &mut State,
 ) -> Plan {
-    match Group::of(state, comm).is_root(root) {
+    let group = Group::of(state, comm);
+    let plan = match group.is_root(root) {
         true => plain(call, comm, Some(root), data, state),
         false => nothing(call, comm, Some(root), data, state),
-    }
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { gathered(plan, added(sent, data, state), root, &group, state) }
 }
 
-/// `MPI_Allreduce`, `MPI_Scan` and `MPI_Reduce_scatter_block`.
-pub(crate) fn result(call: Call, result: &Elements, comm: Handle, state: &mut State) -> Plan {
+/// `MPI_Allreduce` and `MPI_Scan`.
+pub(crate) unsafe fn result(
+    call: Call,
+    sent: &Elements,
+    result: &Elements,
+    comm: Handle,
+    state: &mut State,
+) -> Plan {
+    // SAFETY: by the caller's promise.
+    unsafe { plain(call, comm, None, result, state).sending(added(sent, result, state), state) }
+}
+
+/// `MPI_Reduce_scatter_block`.
+pub(crate) fn result_block(
+    call: Call,
+    _: &Elements,
+    result: &Elements,
+    comm: Handle,
+    state: &mut State,
+) -> Plan {
     plain(call, comm, None, result, state)
 }
 
 /// `MPI_Exscan`: the first process receives nothing.
-pub(crate) fn exscan(call: Call, result: &Elements, comm: Handle, state: &mut State) -> Plan {
-    match Group::of(state, comm).rank {
+pub(crate) unsafe fn exscan(
+    call: Call,
+    sent: &Elements,
+    result: &Elements,
+    comm: Handle,
+    state: &mut State,
+) -> Plan {
+    let plan = match Group::of(state, comm).rank {
         0 => nothing(call, comm, None, result, state),
         _ => plain(call, comm, None, result, state),
-    }
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { plan.sending(added(sent, result, state), state) }
 }
 
 /// `MPI_Reduce_scatter`: a count for each process of the local group.
