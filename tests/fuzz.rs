@@ -98,6 +98,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             .map(|arrays| {
                 let of = |n: u64| Array {
                     name: format!("array {n}"),
+                    kind: if n == 0 { b'f' } else { 0 },
                     element: 8,
                     count: 100,
                     slots: 3,

@@ -111,7 +111,7 @@ fn a_restart_that_is_not_asked_for_its_result_is_told() {
             let warned = ["-Wno-error=unused-result".to_owned(), without_mpi.clone()];
             compile(&cxx, &warned, &source(call));
         }
-        compile(&cxx, &[without_mpi.clone()], &source("c->checkpoint(\"x\", 1)"));
+        compile(&cxx, std::slice::from_ref(&without_mpi), &source("c->checkpoint(\"x\", 1)"));
     }
 }
 
