@@ -133,8 +133,8 @@ fn has_the_tools(package: &Installed) -> Result<()> {
         let path = package.prefix.join("share").join(file);
         fs::metadata(&path).when(|| format!("looking for {}", path.display()))?;
     }
-    let mut documents = vec!["guide.md", "configuration.md", "from-veloc.md", "existing-codes.md"];
-    documents.extend(["tools.md", "bench.md", "model.md"]);
+    let mut documents = vec!["guide.md", "configuration.md", "from-veloc.md", "mistakes.md"];
+    documents.extend(["existing-codes.md", "tools.md", "bench.md", "model.md"]);
     for document in documents {
         let path = package.prefix.join("share/doc/veloc").join(document);
         for link in linked_files(&read(&path)?) {
