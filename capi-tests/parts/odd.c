@@ -254,7 +254,7 @@ static void types(void)
     prepare(2);
     MPI(MPI_Bcast(rank == 0 ? to + 4 : from + 9, 1, back, 0, MPI_COMM_WORLD));
     MPI(MPI_Allgather(to, 3, MPI_INT, from + 4, 1, behind, MPI_COMM_WORLD));
-    MPI(MPI_Ibcast(rank == 0 ? to + 4 : from + 9, 1, behind, 0, MPI_COMM_WORLD, &request));
+    MPI(MPI_Ibcast(rank == 0 ? to + 3 : from + 9, 1, behind, 0, MPI_COMM_WORLD, &request));
     /* Freed under way. */
     MPI(MPI_Type_free(&behind));
     MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
