@@ -6,6 +6,7 @@
 
 void call_all(veloc::client_t *client)
 {
+    bool used = false;
     client->mem_protect(1, nullptr, 0, 0);
     client->mem_protect(1, [](std::ostream &) {}, [](std::istream &) { return true; });
     client->mem_unprotect(1);
@@ -20,9 +21,10 @@ void call_all(veloc::client_t *client)
     client->checkpoint_wait();
     client->checkpoint_finished();
     client->restart_test("x", 1);
-    client->restart("x", 1);
+    used = client->restart("x", 1);
     client->restart_begin("x", 1);
     client->recover_size(1);
-    client->recover_mem(0, {});
+    used = client->recover_mem(0, {});
     client->restart_end(true);
+    (void)used;
 }

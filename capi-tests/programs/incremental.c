@@ -444,7 +444,7 @@ int main(int argc, char **argv)
             OK(VELOC_Checkpoint("y", version));
             OK(VELOC_Checkpoint_begin("x", version));
             OK(VELOC_Checkpoint_mem());
-            OK(VELOC_Checkpoint_end(version % 2));
+            OK(VELOC_Checkpoint_end(version % 2 ? 1 : VELOC_FAILURE));
             if (version % 2 == 0)
                 OK(VELOC_Checkpoint("x", version));
         } else {

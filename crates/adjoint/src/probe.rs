@@ -3,7 +3,7 @@
 
 use super::run::Run;
 use super::ClientAccess;
-use os::error::Result;
+use os::error::{Error, Kind, Result};
 
 /// Steps that are computed twice: an odd number, so that two buffers have changed places.
 pub(super) const PROBE: u64 = 3;
@@ -24,13 +24,11 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// For a run of `steps` steps, which begins anew if `fresh`; `verified`: all of its replays are compared.
-    pub(super) fn new(steps: u64, fresh: bool, verified: bool) -> Probe {
-        Probe {
-            repeats: fresh && !verified && steps >= LEAST_FOR_PROBE,
-            hashes: fresh && steps >= LEAST_FOR_HASH,
-            unchanged: None,
-        }
+    /// For a run of `steps` steps, which begins anew if `fresh`. `verified`: all of its replays are compared, in the
+    /// run's own calls or, of several processes (`together`), step by step, which says less.
+    pub(super) fn new(steps: u64, fresh: bool, verified: bool, together: bool) -> Probe {
+        let pays = if verified { together } else { steps >= LEAST_FOR_PROBE };
+        Probe { repeats: fresh && pays, hashes: fresh && steps >= LEAST_FOR_HASH, unchanged: None }
     }
 }
 
@@ -40,7 +38,7 @@ impl<R: ClientAccess> Run<'_, R> {
         from == 0 && to >= PROBE && self.probe.repeats && self.slot_of_first().is_some()
     }
 
-    /// Computes the first steps in one call, and again, from the stored state 0, in two.
+    /// Computes the first steps in one call, and again, from the stored state 0, one by one.
     pub(super) fn forward_twice(&mut self) -> Result<()> {
         self.probe.repeats = false;
         self.at = None;
@@ -52,17 +50,27 @@ impl<R: ClientAccess> Run<'_, R> {
             self.synchronize()?;
         }
         self.at = None;
-        self.problem.forward(0, 1)?;
-        self.problem.forward(1, PROBE)?;
-        if self.digest(PROBE)? != once {
-            log::warn!(
-                "\"{}\": state {PROBE}, computed again from state 0, is not what it was the first time, so the adjoint \
-                 will be wrong: `forward` must compute the same from a restored state, with any number of steps in a \
-                 call (what else does it change, and is not protected? random numbers, counters, a second buffer, a \
-                 first step of its own in each call?); VELOC_VERIFY_REPLAY ends a run at the first such state",
-                self.settings.name
-            );
+        for step in 0..PROBE {
+            self.problem.forward(step, step + 1)?;
+            let verified = self.verify(step + 1);
+            self.defer_failure(verified.map(drop))?;
         }
+        if self.failure.is_some() || self.digest(PROBE)? == once {
+            return Ok(());
+        }
+        let text = format!(
+            "state {PROBE}, computed again from state 0, is not what it was the first time, so the adjoint will be wrong: \
+             `forward` must compute the same from a restored state, with any number of steps in a call (what else does \
+             it change, and is not protected? random numbers, counters, a second buffer, a first step of its own in \
+             each call?)"
+        );
+        if self.replay.is_some() {
+            return self.defer_failure(Err(Error::new(Kind::Corrupt, text)));
+        }
+        log::warn!(
+            "\"{}\": {text}; VELOC_VERIFY_REPLAY ends a run at the first such state",
+            self.settings.name
+        );
         Ok(())
     }
 

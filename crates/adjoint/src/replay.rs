@@ -51,9 +51,14 @@ impl ReplayCheck {
         ((state / self.stride) as usize + 1).min(self.hashes.len())
     }
 
+    /// The next checked state after `state`.
+    pub(crate) fn next_checked_after(&self, state: u64) -> u64 {
+        (state / self.stride + 1) * self.stride
+    }
+
     /// The next checked state after `state`, and at most `to`, whose hash is not known, if there is one.
     pub(crate) fn next_unknown(&self, state: u64, to: u64) -> Option<u64> {
-        let next = (state / self.stride) as usize + 1;
+        let next = (self.next_checked_after(state) / self.stride) as usize;
         let unknown =
             self.hashes.get(next..self.end_index(to))?.iter().position(|hash| *hash == 0)?;
         Some((next + unknown) as u64 * self.stride)

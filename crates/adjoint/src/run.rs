@@ -127,7 +127,7 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         let stored = common.survivors.adjoint;
         let survivors = &common.survivors.states;
         Ok(Run {
-            probe: Probe::new(steps, !common.resumes, replay.is_some()),
+            probe: Probe::new(steps, !common.resumes, replay.is_some(), exchange.is_some()),
             adjoints: Adjoints::new(
                 settings.name_of_adjoints(),
                 levels.map(|exists| exists.then(|| there.clone())),
@@ -266,8 +266,12 @@ impl<'a, R: ClientAccess> Run<'a, R> {
                 self.forward_twice()?;
                 PROBE
             } else {
-                // Step by step the first time: what is computed again, in calls of more steps, is compared with that.
-                let look = self.replay.as_ref().and_then(|replay| replay.next_unknown(at, to));
+                // Step by step the first time: what is computed again, in calls of more steps, is compared with that. Of
+                // several processes the first one whose state differs could not be told then.
+                let look = self.replay.as_ref().and_then(|replay| match self.exchange {
+                    Some(_) => Some(replay.next_checked_after(at)),
+                    None => replay.next_unknown(at, to),
+                });
                 let next = at.saturating_add(self.clock.left()).min(look.unwrap_or(to)).min(to);
                 self.at = None;
                 self.problem.forward(at, next)?;

@@ -124,7 +124,9 @@ impl Client {
             )));
         }
         let regions = self.regions.of(&open.name);
-        self.look_at_group(&open.name);
+        if !managed {
+            self.look_at_group(&open.name);
+        }
         regions.use_once();
         let marker = regions.marker().filter(|_| managed);
         let selected = match marker {

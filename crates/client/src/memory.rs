@@ -89,7 +89,7 @@ impl Client {
             let Memory { address, len, part, .. } = region;
             let kept = self.regions.group_mut(group);
             let old = kept.protect(id, Protected::Memory(region));
-            let is_lost = old.as_ref().is_some_and(|old| !moves && kept.is_lost(old, address));
+            let is_lost = old.as_ref().is_some_and(|old| !moves && kept.is_lost(old, address, len));
             if !old.is_some_and(|old| old.is_at(address)) {
                 self.look_at(id, &Range { address, len, part }, is_lost);
             }

@@ -261,11 +261,13 @@ impl Group {
         Some(old)
     }
 
-    /// Whether a region that has lost its id to memory at another address was in no checkpoint, and is in none now.
-    pub(crate) fn is_lost(&self, old: &Protected, address: u64) -> bool {
+    /// Whether a region that has lost its id to other memory of the same length, which so is none that has grown, was
+    /// in no checkpoint, and is in none now.
+    pub(crate) fn is_lost(&self, old: &Protected, address: u64, len: u64) -> bool {
         match old {
             Protected::Memory(old) => {
-                old.len > 0 && old.address != address && old.since == self.uses.get()
+                let differs = old.address != address && old.len == len;
+                len > 0 && differs && old.since == self.uses.get()
             }
             Protected::Object(_) => false,
         }
