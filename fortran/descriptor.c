@@ -44,7 +44,7 @@ static const char *range(const CFI_cdesc_t *array, int64_t *count)
                    "up to its end";
         if (along->extent > 1 && along->sm != stride)
             return "a section of an array with gaps between its elements is no range of memory; "
-                   "protect the whole array, or a copy";
+                   "protect the whole array that it is a part of";
         stride *= along->extent;
         *count *= along->extent;
     }

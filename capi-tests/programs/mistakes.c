@@ -102,13 +102,25 @@ static void no_end(void)
 
 static void same_id(void)
 {
-    double *moved = malloc(sizeof field);
-    CHECK(moved != NULL);
+    double *moved = malloc(sizeof field), *u = malloc(sizeof field), *v = malloc(sizeof field), *t;
+    int step;
+    CHECK(moved != NULL && u != NULL && v != NULL);
     OK(VELOC_Mem_protect(0, field, SIZE, sizeof(double)));
     if (!right)
         OK(VELOC_Mem_protect(0, other, SIZE, sizeof(double)));
     OK(VELOC_Mem_protect(1, other, SIZE / 2, sizeof(double)));
     OK(VELOC_Mem_protect(1, other, SIZE, sizeof(double)));
+    /* Two that change places, one of two, and one that was freed. */
+    for (step = 0; step < 3; step++) {
+        t = u;
+        u = v;
+        v = t;
+        set(u, step);
+        set(v, step);
+        OK(VELOC_Mem_protect(2, u, SIZE, sizeof(double)));
+        OK(VELOC_Mem_protect(3, v, SIZE, sizeof(double)));
+        OK(VELOC_Mem_protect(4, step % 2 ? u : v, SIZE, sizeof(double)));
+    }
     OK(VELOC_Checkpoint("x", 1));
     /* Memory that has moved, after a checkpoint and after a look at one. */
     set(moved, 0);
@@ -122,6 +134,8 @@ static void same_id(void)
     OK(VELOC_Mem_protect(0, moved, SIZE, sizeof(double)));
     OK(VELOC_Checkpoint("x", 2));
     free(moved);
+    free(u);
+    free(v);
 }
 
 static double *rows[SIZE];
@@ -142,6 +156,8 @@ static void pointers(void)
     }
     grid.n = SIZE;
     grid.values = pointer;
+    /* What was there before, until it is written. */
+    memcpy(field, rows, sizeof field);
     if (right) {
         OK(VELOC_Mem_protect(0, pointer, SIZE, sizeof(double)));
         OK(VELOC_Mem_protect(1, &grid.n, 1, sizeof grid.n));
@@ -153,6 +169,7 @@ static void pointers(void)
     }
     OK(VELOC_Mem_protect(3, numbers, SIZE, sizeof(int)));
     OK(VELOC_Mem_protect(4, field, SIZE, sizeof(double)));
+    set(field, 1);
     OK(VELOC_Checkpoint("x", 1));
     OK(VELOC_Checkpoint("x", 2));
     free(pointer);

@@ -98,8 +98,8 @@ impl<R: ClientAccess> Run<'_, R> {
     pub(super) fn judge_change(&mut self) {
         if self.probe.unchanged.take().is_some() {
             log::warn!(
-                "\"{}\": `forward` has changed nothing of the state from state 0 to state {}, so the adjoint will be \
-                 wrong: does it make new arrays (`u = u + ...`) instead of changing the protected ones (`u += ...`), or \
+                "\"{}\": `forward` has changed nothing of the state from state 0 to state {}: if that is not \
+                 meant, the adjoint will be wrong. Does it make new arrays (`u = u + ...`) instead of changing the protected ones (`u += ...`), or \
                  is other memory protected than it computes in?",
                 self.settings.name,
                 self.steps - 1

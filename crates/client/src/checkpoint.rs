@@ -124,9 +124,7 @@ impl Client {
             )));
         }
         let regions = self.regions.of(&open.name);
-        if !managed {
-            self.look_at_group(&open.name);
-        }
+        let uses = regions.uses();
         regions.use_once();
         let marker = regions.marker().filter(|_| managed);
         let selected = match marker {
@@ -153,7 +151,7 @@ impl Client {
             places.push(match region {
                 // Looked at again each time: memory may have been freed meanwhile.
                 Protected::Memory(memory) => {
-                    self.look_at_place(*id, memory);
+                    self.look_at(*id, memory, regions, !managed && memory.is_new(uses));
                     let mut place = self.place(*id, memory, memory.len)?;
                     let is_plain = place.kind == PAGEABLE && place.capture == Capture::Copy;
                     if let Some(ways) = ways.as_mut().filter(|_| is_plain) {

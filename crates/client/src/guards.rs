@@ -1,7 +1,7 @@
 //! Mistakes that compile, run, and lose data in silence: one warning for each region, and no refusal of what VELOC
 //! allows.
 
-use super::regions::{Memory, Regions};
+use super::regions::{Earlier, Group, Memory, Regions};
 use super::Client;
 use engine::catalog::entry::{Part, Region};
 use os::access::{self, Mappings};
@@ -9,14 +9,6 @@ use os::stack;
 
 /// The words at the beginning of a region that are looked at.
 const WORDS: usize = 8;
-/// A range of memory that is protected.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Range {
-    pub(super) address: u64,
-    pub(super) len: u64,
-    pub(super) part: Part,
-}
-
 /// Words below this are not taken for addresses, as indices are as large.
 const LEAST_ADDRESS: u64 = 1 << 32;
 /// So much memory behind the address of an empty region says that its size has overflowed: a product of two
@@ -24,57 +16,64 @@ const LEAST_ADDRESS: u64 = 1 << 32;
 const OVERFLOWN: u64 = 1 << 32;
 
 impl Client {
-    /// Warns, when memory is protected, of what can hardly be meant. `unused`: no checkpoint had what the id had before.
-    pub(super) fn look_at(&self, id: i32, memory: &Range, unused: bool) {
-        let told = |what: String| self.engine.files.warn_once(format!("region {id}: {what}"));
-        if unused {
-            told(
-                "protected again at another address, before any checkpoint had what was protected first: that is in \
-                 none now (each region has an id of its own)"
-                    .to_owned(),
-            );
-        }
-        if memory.part == Part::Device {
-            return;
-        }
-        if begins_with_addresses(memory.address, memory.len) {
-            told(
-                "it begins with addresses of memory: the pointers are saved, and not what they point to (protect the \
-                 data: each row of a table, `u` and not `&u`, the arrays of a struct)"
-                    .to_owned(),
-            );
-        }
+    /// Warns, when memory is protected, of a size that can hardly be meant.
+    pub(super) fn look_at_empty(&self, id: i32, memory: &Memory) {
         if memory.len == 0
             && memory.address != 0
             && Mappings::now().are_writable(memory.address, OVERFLOWN)
         {
-            told(format!(
-                "its size is 0, and 4 GiB of memory are at its address: has the product that gives its size \
+            self.engine.files.warn_once(format!(
+                "region {id}: its size is 0, and 4 GiB of memory are at its address: has the product that gives its size \
                  overflowed? (`(size_t)m * m`; address {:#x})",
                 memory.address
             ));
         }
     }
 
-    /// Warns, when memory is captured, if it was the stack of a routine that has returned.
-    pub(super) fn look_at_place(&self, id: i32, memory: &Memory) {
-        if memory.part == Part::Host && memory.len > 0 && stack::is_left(memory.address) {
-            self.engine.files.warn_once(format!(
-                "region {id}: its memory was the stack of a routine that has returned, and has other data now; \
-                 protect memory that lives as long as it is protected"
-            ));
+    /// Warns, when memory of these regions is captured, of what can hardly be meant. `first`: no checkpoint had it before.
+    pub(super) fn look_at(&self, id: i32, memory: &Memory, regions: &Group, first: bool) {
+        let told = |what: &str| self.engine.files.warn_once(format!("region {id}: {what}"));
+        if memory.part == Part::Device || memory.len == 0 {
+            return;
+        }
+        if stack::is_left(memory.address) {
+            told(
+                "its memory was the stack of a routine that has returned, and has other data now; protect memory that \
+                 lives as long as it is protected",
+            );
+        }
+        if !first {
+            return;
+        }
+        if let Earlier::Once(address) = memory.earlier {
+            // Memory that has changed places with another region's is there, and what was freed is not missed.
+            let is_there = regions.iter().any(|(_, region)| region.is_at(address))
+                || access::find_unmapped(&[(address, memory.len)]).is_some();
+            if !is_there {
+                told(
+                    "protected again at another address, before any checkpoint had what was protected first: that is \
+                     in none now (each region has an id of its own)",
+                );
+            }
+        }
+        // Not when it is protected: memory that was not written to yet has what others have left there.
+        if begins_with_addresses(memory.address, memory.len) {
+            told(
+                "it begins with addresses of memory: the pointers are saved, and not what they point to (protect the \
+                 data: each row of a table, `u` and not `&u`, the arrays of a struct)",
+            );
         }
     }
 
-    /// Warns if a checkpoint of this name leaves out regions that were probably meant to be in it.
-    pub(super) fn look_at_group(&self, name: &str) {
-        if let Some(left_out) = self.regions.left_out(name) {
-            self.engine.files.warn_once(format!(
-                "checkpoints of \"{name}\" have its own regions alone (VELOC_Region_protect), and not region{} {}, \
-                 which VELOC_Mem_protect has for names without any",
+    /// Warns, at the end of the job, of regions that were in no checkpoint, as names had regions of their own.
+    pub(super) fn look_at_groups(&self) {
+        if let Some((left_out, name)) = self.regions.left_out() {
+            log::warn!(
+                "region{} {left_out} (VELOC_Mem_protect) {} in no checkpoint: those of \"{name}\" have its own regions \
+                 alone (VELOC_Region_protect)",
                 if left_out.contains(',') { "s" } else { "" },
-                left_out
-            ));
+                if left_out.contains(',') { "were" } else { "was" },
+            );
         }
     }
 
@@ -118,16 +117,13 @@ fn begins_with_addresses(address: u64, len: u64) -> bool {
 }
 
 impl Regions {
-    /// The ids of the common regions, if a name's own regions have none of them, and none was in a checkpoint yet.
-    fn left_out(&self, name: &str) -> Option<String> {
-        let common = self.get(None)?;
-        let own = self.of(name);
-        let apart = self.has_own(name) && common.has_regions() && common.uses() == 0;
-        let ids: Vec<i32> = common.iter().map(|(id, _)| id).filter(|_| apart).collect();
-        if ids.is_empty() || ids.iter().any(|id| own.get(*id).is_some()) {
-            return None;
-        }
-        Some(ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+    /// The ids of the common regions, if none was in a checkpoint, and a name whose own regions were.
+    fn left_out(&self) -> Option<(String, &str)> {
+        let common = self.get(None).filter(|common| common.has_regions() && common.uses() == 0)?;
+        let name =
+            self.names().find(|name| self.get(Some(name)).is_some_and(|own| own.uses() > 0))?;
+        let ids: Vec<String> = common.iter().map(|(id, _)| id.to_string()).collect();
+        Some((ids.join(", "), name))
     }
 }
 

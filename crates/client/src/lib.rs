@@ -194,6 +194,7 @@ impl Client {
     pub fn finish(mut self, drain: bool) -> Result<()> {
         let ended = self.end_forgotten();
         self.tell_of_vain_hints();
+        self.look_at_groups();
         drop(self.offered.take());
         // The next job gets what is in the host buffer, and need not wait until it is in files.
         let (drain, all_agree) = self.conclude(drain && !self.engine.hands_over());

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::callbacks::Object;
-use super::guards::Range;
 use super::regions::{Memory, Protected};
 use super::Client;
 use device::{kinds, ApplicationStream, Pointer, PAGEABLE};
@@ -84,15 +83,9 @@ impl Client {
     }
 
     fn keep(&mut self, group: Option<&str>, regions: impl IntoIterator<Item = (i32, Memory)>) {
-        let moves = self.holds(group);
         for (id, region) in regions {
-            let Memory { address, len, part, .. } = region;
-            let kept = self.regions.group_mut(group);
-            let old = kept.protect(id, Protected::Memory(region));
-            let is_lost = old.as_ref().is_some_and(|old| !moves && kept.is_lost(old, address, len));
-            if !old.is_some_and(|old| old.is_at(address)) {
-                self.look_at(id, &Range { address, len, part }, is_lost);
-            }
+            self.look_at_empty(id, &region);
+            self.regions.group_mut(group).protect(id, Protected::Memory(region));
         }
         self.engine.expect(self.regions.group_mut(group).bytes());
     }

@@ -60,6 +60,17 @@ impl Protected {
     }
 }
 
+/// What an id had before the first checkpoint or restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Earlier {
+    /// The same memory, or none.
+    Nothing,
+    /// Once other memory of the same length, at this address.
+    Once(u64),
+    /// Memory that moves or grows.
+    Moving,
+}
+
 /// A protected range of memory.
 #[derive(Clone, Debug)]
 pub struct Memory {
@@ -78,6 +89,8 @@ pub struct Memory {
     children_get: Arc<AtomicUsize>,
     /// How often its group had been used when it was protected.
     since: u64,
+    /// What the id had before, until there is a checkpoint.
+    pub(super) earlier: Earlier,
 }
 
 impl Memory {
@@ -104,6 +117,7 @@ impl Memory {
             writable: Cell::new(0),
             children_get: Arc::default(),
             since: 0,
+            earlier: Earlier::Nothing,
         })
     }
 
@@ -114,6 +128,11 @@ impl Memory {
         let found = is_known || mappings.children_get(self.address, self.len);
         self.children_get.store(if found { failed + 1 } else { 0 }, Ordering::Relaxed);
         found
+    }
+
+    /// Whether it was protected after the last use of its group, the one with this number.
+    pub(crate) fn is_new(&self, uses: u64) -> bool {
+        self.since == uses
     }
 
     /// Whether the first `len` bytes, of host memory, were found to be writable before.
@@ -199,6 +218,11 @@ impl Regions {
         })
     }
 
+    /// The names that have or had regions of their own.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.private.keys().map(String::as_str)
+    }
+
     /// Whether a name has regions of its own.
     pub(crate) fn has_own(&self, name: &str) -> bool {
         self.private.get(name).is_some_and(|group| !group.is_empty())
@@ -233,8 +257,8 @@ impl Group {
         self.uses.get()
     }
 
-    /// Adds or changes a region. Returns the one that had the id.
-    pub fn protect(&mut self, id: i32, mut region: Protected) -> Option<Protected> {
+    /// Adds or changes a region.
+    pub fn protect(&mut self, id: i32, mut region: Protected) {
         if let Protected::Memory(new) = &mut region {
             new.since = self.uses.get();
         }
@@ -243,7 +267,7 @@ impl Group {
             Entry::Occupied(there) => there,
             Entry::Vacant(place) => {
                 place.insert(region);
-                return None;
+                return;
             }
         };
         if let (Protected::Memory(new), Protected::Memory(old)) = (&mut region, there.get()) {
@@ -255,22 +279,15 @@ impl Group {
                 new.children_get = old.children_get.clone();
             }
             new.terms.capture = old.terms.capture;
-        }
-        let old = there.insert(region);
-        self.bytes -= old.len();
-        Some(old)
-    }
-
-    /// Whether a region that has lost its id to other memory of the same length, which so is none that has grown, was
-    /// in no checkpoint, and is in none now.
-    pub(crate) fn is_lost(&self, old: &Protected, address: u64, len: u64) -> bool {
-        match old {
-            Protected::Memory(old) => {
-                let differs = old.address != address && old.len == len;
-                len > 0 && differs && old.since == self.uses.get()
+            if self.uses.get() == 0 {
+                new.earlier = match old.earlier {
+                    earlier if old.address == new.address => earlier,
+                    Earlier::Nothing if old.len == new.len => Earlier::Once(old.address),
+                    _ => Earlier::Moving,
+                };
             }
-            Protected::Object(_) => false,
         }
+        self.bytes -= there.insert(region).len();
     }
 
     /// Removes a region.
@@ -419,7 +436,7 @@ mod tests {
         assert!(regions.unprotect(3).is_err());
         regions.unprotect(2).unwrap();
         assert_eq!(regions.bytes(), 30);
-        (3..8).for_each(|id| drop(regions.protect(id, memory(id, i64::MAX as usize))));
+        (3..8).for_each(|id| regions.protect(id, memory(id, i64::MAX as usize)));
         assert_eq!(regions.bytes(), u64::MAX, "more than there can be");
         regions.clear();
         assert_eq!(regions.bytes(), 0);

@@ -68,7 +68,7 @@ impl Client {
         if let Some(last) = self.engine.taken_last(name, bound).filter(|last| *last < found) {
             self.engine.files.warn_once(format!(
                 "version {found} of \"{name}\" has the highest number, and version {last} was taken after it, by a run that \
-                 began anew or went back: with newest_by = time a restart begins with version {last}"
+                 began anew or went back, or takes numbers again: with newest_by = time a restart begins with version {last}"
             ));
         }
     }
