@@ -1,5 +1,6 @@
 //! Two looks at each new run, whose cost is small beside its steps: whether `forward` changes the state at all, and
-//! whether it computes the same again. A run that fails one of them has a wrong adjoint: it is warned, and goes on.
+//! whether it computes the same again. A run that fails one of them has a wrong adjoint: it is warned, and goes on,
+//! or ends, if its replays are verified.
 
 use super::run::Run;
 use super::ClientAccess;
@@ -98,9 +99,9 @@ impl<R: ClientAccess> Run<'_, R> {
     pub(super) fn judge_change(&mut self) {
         if self.probe.unchanged.take().is_some() {
             log::warn!(
-                "\"{}\": `forward` has changed nothing of the state from state 0 to state {}: if that is not \
-                 meant, the adjoint will be wrong. Does it make new arrays (`u = u + ...`) instead of changing the protected ones (`u += ...`), or \
-                 is other memory protected than it computes in?",
+                "\"{}\": `forward` has changed nothing of the state from state 0 to state {}: if that is not meant, \
+                 the adjoint will be wrong. Does it make new arrays (`u = u + ...`) instead of changing the protected \
+                 ones (`u += ...`), or is other memory protected than it computes in?",
                 self.settings.name,
                 self.steps - 1
             );

@@ -10,7 +10,9 @@ use os::error::Result;
 /// MPI's.
 pub(super) fn look_at_order(comm: &Comm) -> Result<()> {
     let Some(mpi) = Mpi::find() else { return Ok(()) };
-    let (own, world) = (i64::from(comm.rank()?), i64::from(mpi.world_rank()?));
+    let own = i64::from(comm.rank()?);
+    // A process that cannot look takes part all the same: the others wait for it.
+    let world = mpi.world_rank().map_or(own, i64::from);
     let ahead = world - own;
     let [least, most] = comm.allreduce_min([ahead, -ahead])?;
     if least == -most {

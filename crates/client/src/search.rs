@@ -30,7 +30,7 @@ impl Client {
         };
         if let Ok(Some(version)) = found {
             self.engine.warn_of_backlog(name);
-            self.look_at_order(name, bound, version);
+            self.look_at_times(name, bound, version);
         }
         found
     }
@@ -61,7 +61,7 @@ impl Client {
     }
 
     /// Says that a version with a lower number than the one found was taken later.
-    fn look_at_order(&self, name: &str, bound: i32, found: i32) {
+    fn look_at_times(&self, name: &str, bound: i32, found: i32) {
         if !os::logging::speaks_for_all() {
             return;
         }
