@@ -166,3 +166,20 @@ fn a_communicator_in_another_order_is_told() {
         assert!(!run("in-order").unwrap().contains("MPI_COMM_WORLD"));
     }
 }
+
+/// Run 1 takes versions 1 to 3, run 2 begins anew and is killed when one rank has taken 2. Catches ranks that go by their
+/// own last version, and wait for each other or find none.
+#[test]
+fn ranks_agree_on_what_was_taken_last() {
+    for mpi in every_mpi() {
+        let job = Job::new(SYNC);
+        let run = |commands: &str| mpi.script(&job, commands);
+        let Some(first) = run("take=x:1 take=x:2 take=x:3") else { return };
+        first.succeed();
+        run("take=x:1:7 @0:take=x:2:7").unwrap().succeed();
+        let said = run("newest=x:3").unwrap().succeed().stderr;
+        assert_eq!(said.matches("version 2 was taken after it").count(), 1, "{said}");
+        let by_time = run("newest=x:1 restore=x:1:7").unwrap().env("VELOC_NEWEST_BY", "time");
+        by_time.succeed();
+    }
+}
