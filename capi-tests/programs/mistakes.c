@@ -195,6 +195,24 @@ static void stack(void)
     OK(VELOC_Checkpoint("x", 2));
 }
 
+/* As small as what the checkpoint call has on the stack itself. */
+static __attribute__((noinline)) void protect_step(void)
+{
+    volatile int step = 7;
+    OK(VELOC_Mem_protect(3, (void *)&step, 1, sizeof step));
+}
+
+static void variable(void)
+{
+    volatile int step = 7;
+    if (right)
+        OK(VELOC_Mem_protect(3, (void *)&step, 1, sizeof step));
+    else
+        protect_step();
+    OK(VELOC_Checkpoint("x", 1));
+    OK(VELOC_Checkpoint("x", 2));
+}
+
 static void no_bytes(void)
 {
     /* As `int` would have it, whose product is 0. */
@@ -245,6 +263,7 @@ int main(int argc, char **argv)
     } cases[] = {{"end-with-zero", end_with_zero}, {"file-with-zero", file_with_zero},
                  {"no-end", no_end},               {"same-id", same_id},
                  {"pointers", pointers},           {"stack", stack},
+                 {"variable", variable},
                  {"no-bytes", no_bytes},           {"other-size", other_size},
                  {"own-regions", own_regions}};
     unsigned i;

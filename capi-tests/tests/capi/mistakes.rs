@@ -29,6 +29,7 @@ fn mistakes_are_told_and_right_programs_are_not() {
             &["region 0: it begins with addresses", "region 1: it begins", "region 2: it begins"],
         ),
         ("stack", &["region 3: its memory was the stack of a routine that has returned"]),
+        ("variable", &["region 3: its memory was the stack of a routine that has returned"]),
         ("no-bytes", &["region 0: its size is 0"]),
         ("other-size", &["region 0: 4000 of 8000 bytes are restored"]),
         ("own-regions", &["region 0 (VELOC_Mem_protect) was in no checkpoint: those of \"a\""]),
