@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use config::{Config, KEYS};
+use errors::Error;
 use format::aggregate::{self, Offsets};
 use format::checksum::{self, Checksum};
 use format::delta::{Base, Image, Stored, Table, REGION};
@@ -14,7 +15,6 @@ use format::frames::Content;
 use format::header::Header;
 use format::names;
 use format::pmem::{self, Mark, Root, MARK_LEN, ROOT_LEN};
-use os::error::Error;
 use schedule::configured::ConfiguredSchedule;
 use schedule::pack::sealed;
 use schedule::schedule::Action;

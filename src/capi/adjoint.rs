@@ -13,7 +13,7 @@ use adjoint::settings::{names_of, Settings};
 use adjoint::{run, ClientAccess, Outcome, Problem};
 use client::regions::Memory;
 use client::Client;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::sync::Mutex;
 use schedule::rule::Rule;
 

@@ -11,7 +11,7 @@ use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
 use client::{Client, Selection};
 use config::PrintErrors;
 use engine::shared::Shared;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::fork_detector::ForkDetector;
 use os::sync::Mutex;
 

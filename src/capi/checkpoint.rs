@@ -6,7 +6,7 @@ use super::boundary::{guarded, selection, status, string, with_client};
 use super::cxx::checkpoint_ended;
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
 use client::{Selection, Verdict};
-use os::error::Error;
+use errors::Error;
 
 /// Takes a checkpoint of all protected regions.
 ///

@@ -14,7 +14,7 @@ use super::restart::{newest, search};
 use super::{VELOC_FAILURE, VELOC_SUCCESS};
 use client::callbacks::{Object, Written};
 use config::Config;
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 /// Bytes that a function of the layer's has for the reason of its failure, the final NUL included.
 const REASON_BYTES: usize = 256;

@@ -8,8 +8,8 @@ use super::boundary::{status, string, with_client};
 use super::job::{by_file, by_options, start_over, VELOC_Option};
 use super::regions::entries;
 use client::regions::Memory;
+use errors::{Error, Result};
 use mpi::Mpi;
-use os::error::{Error, Result};
 
 /// `VELOC_Init` with a communicator as `use mpi` has it, an integer.
 ///

@@ -9,8 +9,8 @@ use log::LevelFilter;
 use super::boundary::{end_client, print_errors, start_client, status, string, with_client};
 use client::Client;
 use config::Config;
+use errors::{Error, Result};
 use mpi::{Comm, Mpi};
-use os::error::{Error, Result};
 use os::logging;
 
 /// Messages go to stderr unless the application has a logger of its own: warnings and errors, or

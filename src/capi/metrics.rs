@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use super::boundary::{guarded, status, with_client};
 use super::{VELOC_CAPTURE_COPY, VELOC_CAPTURE_FORK, VELOC_CAPTURE_PROTECT};
+use catalog::Level;
 use client::Client;
-use engine::catalog::entry::Level;
 use engine::place::Capture;
 use erasure::node::Node;
-use os::error::{Error, Result};
+use errors::{Error, Result};
 use policy::touch::{Mode, Rate};
 use trace::metrics::{Sum, CAUSES, HOPS};
 

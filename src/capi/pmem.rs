@@ -11,7 +11,7 @@ use super::{
     VELOC_CRASH_PAGE, VELOC_CRASH_POWER, VELOC_CRASH_PROCESS, VELOC_INVARIANT_FAILS,
     VELOC_INVARIANT_HOLDS, VELOC_INVARIANT_UNKNOWN,
 };
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::persistent::{Model, Survives};
 use os::sync::Mutex;
 use pmem::file::{Pmem, Slots};

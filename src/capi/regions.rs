@@ -11,7 +11,7 @@ use super::{
 use client::regions::{Memory, Terms};
 use config::HostCapture;
 use engine::deferred::Release;
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 /// Bytes that a guard has for the reason of a failure, the final NUL included.
 const REASON_BYTES: usize = 256;

@@ -6,7 +6,7 @@ use super::boundary::{guarded, keep, selection, status, string, with_client, wit
 use super::regions::{called, entries, memories, VELOC_Region};
 use super::VELOC_FAILURE;
 use client::{Client, Selection};
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 /// The newest version that can be restored. Collective under MPI: the newest that every process
 /// can restore. With erasure coding (`ec_interval`) a process that lacks it first rebuilds it, if

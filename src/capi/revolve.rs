@@ -9,7 +9,7 @@ use super::{
     VELOC_ACTION_ADVANCE, VELOC_ACTION_ERROR, VELOC_ACTION_FIRSTURN, VELOC_ACTION_RESTORE,
     VELOC_ACTION_TAKESHOT, VELOC_ACTION_TERMINATE, VELOC_ACTION_YOUTURN,
 };
-use os::error::{Error, Result};
+use errors::{Error, Result};
 use schedule::binomial::MAX_STEPS;
 use schedule::revolve::{self, Revolve, RevolveState, Step, Wrong};
 

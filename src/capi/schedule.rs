@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use super::boundary::status;
 use adjoint::schedule_error;
-use os::error::{Error, Result};
+use errors::{Error, Result};
 use schedule::binomial::MAX_STEPS;
 use schedule::configured::ConfiguredSchedule;
 use schedule::resume::Survivors;

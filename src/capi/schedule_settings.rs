@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use super::boundary::status;
 use super::schedule::{course, no_schedule, VELOC_Schedule, VELOC_RULE_MIXED};
 use adjoint::schedule_error;
-use os::error::Error;
+use errors::Error;
 use schedule::rule::Rule;
 
 /// Adds slots on disk. Those of the schedule are then slots in memory, whose use costs nothing, and

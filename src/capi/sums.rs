@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use super::boundary::guarded;
 use super::{VELOC_INVARIANT_CORRECTED, VELOC_INVARIANT_FAILS, VELOC_INVARIANT_HOLDS};
-use os::error::{Error, Result};
+use errors::{Error, Result};
 use pmem::sums::{of_blocks, Found, Matrix};
 
 /// Puts the sum of each block of words there. Words are of 8 bytes, doubles among them, and are summed as numbers modulo

@@ -12,9 +12,9 @@
 
 use std::collections::BTreeSet;
 
+use catalog::FileLevel;
 use client::Client;
-use engine::catalog::entry::FileLevel;
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 /// The file levels, by their number as a kind.
 const LEVELS: [FileLevel; 2] = [FileLevel::Scratch, FileLevel::Persistent];

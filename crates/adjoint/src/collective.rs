@@ -6,7 +6,7 @@ use super::message::{Failure, Message};
 use super::progress_exchange::ProgressExchange;
 use super::run::Run;
 use super::{ClientAccess, Outcome};
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 impl<R: ClientAccess> Run<'_, R> {
     /// Ends the run if an operation of the library has failed. With other processes, it only notes the

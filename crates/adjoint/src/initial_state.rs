@@ -9,7 +9,7 @@ use super::settings::Settings;
 use super::store_contents::{CommonContents, StoreContents, StoredState, DISCARD_HINT};
 use super::{ClientAccess, Problem};
 use client::compare::text_of;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// A process's result: an error, or how the bytes differ.
 type Verdict = std::result::Result<Option<String>, String>;

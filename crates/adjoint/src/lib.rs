@@ -51,7 +51,7 @@ mod storage;
 mod verify;
 
 use client::Client;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use schedule::error as of_schedule;
 
 /// Converts a schedule's error.

@@ -2,7 +2,7 @@
 //! over all processes is computed.
 
 use super::adjoints::{Versions, KINDS};
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// Stands for no version.
 const NO_VERSION: i64 = -1;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use client::callbacks::{Object, Written};
+use errors::{Error, Kind, Result};
 pub(super) use format::mark::{checksum_of, LEN as BYTES};
 use format::mark::{MAGIC, OLD_MAGIC};
-use os::error::{Error, Kind, Result};
 use os::sync::Mutex;
 
 /// Words of a position; the last is its checksum.

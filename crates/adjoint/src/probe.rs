@@ -4,7 +4,7 @@
 
 use super::run::Run;
 use super::ClientAccess;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// Steps that are computed twice: an odd number, so that two buffers have changed places.
 pub(super) const PROBE: u64 = 3;

@@ -11,8 +11,8 @@
 use std::time::{Duration, Instant};
 
 use super::message::Message;
+use errors::Result;
 use mpi::Comm;
-use os::error::Result;
 
 /// The least time for which a failed process waits for the others.
 const SHORTEST_WAIT: Duration = Duration::from_secs(10);

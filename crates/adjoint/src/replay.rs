@@ -1,6 +1,6 @@
 //! Checks that recomputed states are the same as the first time.
 
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// The most hashes that are kept: 8 MiB.
 const MOST_HASHES: u64 = 1 << 20;

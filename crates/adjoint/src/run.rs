@@ -17,8 +17,8 @@ use super::settings::Settings;
 use super::start::{begin, Start};
 use super::stored_hashes::StoredHashes;
 use super::{schedule_error, ClientAccess, Outcome, Problem};
-use engine::catalog::entry::FileLevel;
-use os::error::{Error, Result};
+use catalog::FileLevel;
+use errors::{Error, Result};
 use schedule::configured::ConfiguredSchedule;
 use schedule::schedule::Action;
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::settings::Settings;
 use super::ClientAccess;
 use client::alike::{self, Given};
-use os::error::Result;
+use errors::Result;
 
 /// A process's settings as texts, or why it cannot take part.
 #[derive(Clone, Debug, Serialize, Deserialize)]

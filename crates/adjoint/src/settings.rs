@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::schedule_error;
 use client::regions::COMMON;
+use errors::{Error, Result};
 use format::names;
-use os::error::{Error, Result};
 use schedule::configured::ConfiguredSchedule;
 use schedule::rule::Rule;
 

@@ -12,7 +12,7 @@ use super::stored_hashes::StoredHashes;
 use super::verify;
 use super::{schedule_error, ClientAccess, Problem};
 use client::Client;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use schedule::configured::ConfiguredSchedule;
 
 /// The result of the start.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::run::Run;
 use super::ClientAccess;
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 impl<R: ClientAccess> Run<'_, R> {
     /// Stores what the next run needs, and waits until it is in files.

@@ -3,7 +3,7 @@
 use super::adjoints::ClientFiles;
 use super::run::Run;
 use super::ClientAccess;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 impl<R: ClientAccess> Run<'_, R> {
     pub(super) fn restore_adjoint(&mut self, version: i32) -> Result<()> {

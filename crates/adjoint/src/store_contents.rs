@@ -9,7 +9,7 @@ use super::position::{Identity, Marker, Position, Role};
 use super::stored_hashes::StoredHashes;
 use client::managed::is_lost;
 use client::Client;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use schedule::resume::Survivors;
 use schedule::schedule::Stored;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::position::{checksum_of, Identity, Position, Role, BYTES};
 use client::callbacks::{Object, Written};
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::sync::Mutex;
 
 /// The region of a checkpoint of hashes: a position, the hashes (0: unknown), and a checksum. It is

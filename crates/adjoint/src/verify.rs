@@ -5,7 +5,7 @@ use super::run::Run;
 use super::settings::Settings;
 use super::start::hash_of;
 use super::{ClientAccess, Problem};
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 impl<R: ClientAccess> Run<'_, R> {
     /// Checks the application's current state. Returns its hash.

@@ -18,11 +18,11 @@ use std::fmt::Display;
 use aggregation::{Aggregation, LAST_LENGTH};
 pub(crate) use ending::Standing;
 
-use engine::catalog::entry::{FileLevel, Id};
+use catalog::{FileLevel, Id};
 use engine::shared::Shared;
-use levels::files::AggregatePart;
+use errors::Result;
+use format::aggregate::AggregatePart;
 use mpi::{CollectiveQueue, Comm};
-use os::error::Result;
 use policy::rounds::{Common, Disagreement, FileState, Rounds, Values, PARITIES, WITHDRAWN};
 
 const OTHER_HAS_FAILED: &str = "MPI has failed on another process";

@@ -6,9 +6,9 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use super::protect::{decode, encode};
 use config::{Config, Mode};
+use errors::{Error, Kind, Result};
 use format::checksum::Checksum;
 use mpi::Comm;
-use os::error::{Error, Kind, Result};
 
 /// The most values of a setting that are named.
 const MOST_VALUES: usize = 6;

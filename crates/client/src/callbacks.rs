@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use os::error::Result;
+use errors::Result;
 
 /// The bytes of an object.
 pub type Written = Box<dyn AsRef<[u8]>>;

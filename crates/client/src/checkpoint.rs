@@ -8,11 +8,11 @@ use super::messages::Packed;
 use super::regions::Protected;
 use super::way::Ways;
 use super::{check_name, Client, Phase, Selection};
+use catalog::MESSAGES;
 use device::PAGEABLE;
-use engine::catalog::entry::MESSAGES;
 use engine::place::{Capture, Place};
+use errors::{Error, Result};
 use format::header::encoded_len;
-use os::error::{Error, Result};
 use trace::Activity;
 
 /// What the application says of a checkpoint that it ends.

@@ -6,7 +6,7 @@ use super::regions::Protected;
 use super::restart::zeros;
 use super::{Client, Phase};
 use engine::place::Place;
-use os::error::Result;
+use errors::Result;
 use trace::Activity;
 
 /// The bytes that are compared at a time. Each piece opens its file again, or waits for the device;
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(client.engine.counts().0.restores, 0);
         client.checkpoint("x", 2).unwrap();
         let full = client.checkpoint("x", 3).unwrap_err();
-        assert_eq!(full.kind(), os::error::Kind::NoRoom, "{full}");
+        assert_eq!(full.kind(), errors::Kind::NoRoom, "{full}");
         // A version that was restored makes room.
         client.restart("x", 1, None).unwrap();
         client.checkpoint("x", 3).unwrap();

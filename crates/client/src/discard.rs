@@ -2,7 +2,7 @@
 
 use super::managed::is_lost;
 use super::{Client, Phase};
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 impl Client {
     /// Removes all versions of these names, which an adjoint computation stores under, from memory and

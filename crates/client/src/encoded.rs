@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::Client;
 use erasure::encoding::Member;
+use errors::Kind;
 use levels::files::Files;
-use os::error::Kind;
 use os::files;
 
 impl Client {

@@ -3,7 +3,7 @@
 
 use super::regions::{Earlier, Group, Memory, Regions};
 use super::Client;
-use engine::catalog::entry::{Part, Region};
+use catalog::{Part, Region};
 use os::access::{self, Mappings};
 use os::stack;
 

@@ -1,7 +1,7 @@
 //! The application's hints about its next reads.
 
 use super::{check_name, Client};
-use os::error::{Kind, Result};
+use errors::{Kind, Result};
 
 impl Client {
     /// Hints that this checkpoint will be read after those hinted before. A checkpoint that is

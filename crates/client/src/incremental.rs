@@ -9,13 +9,13 @@ use std::ops::Range;
 
 use super::regions::{Protected, Regions};
 use super::Client;
+use catalog::FileLevel;
 use config::HostCapture;
 use device::PAGEABLE;
-use engine::catalog::entry::FileLevel;
 use engine::place::{check_mapped, Capture, Place};
+use errors::{Error, Result};
 use format::delta::{Base, Sparse, Table, REGION};
 use os::access::Mappings;
-use os::error::{Error, Result};
 use os::memory::page_size;
 use os::network::random;
 use os::written::{unnoticed, Written};

@@ -15,10 +15,10 @@ use super::agreement::Agreement;
 use super::callbacks::Object;
 use super::regions::{Memory, Protected};
 use super::{check_name, protect, Client, Phase, Selection};
-use engine::catalog::entry::{FileLevel, Part, Region};
+use catalog::{FileLevel, Part, Region};
+use errors::{Error, Kind, Result};
 use format::names;
 use mpi::Comm;
-use os::error::{Error, Kind, Result};
 use policy::rounds::FileState;
 use trace::Activity;
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::callbacks::Object;
 use super::regions::{Memory, Protected};
 use super::Client;
+use catalog::Part;
 use device::{kinds, ApplicationStream, Pointer, PAGEABLE};
-use engine::catalog::entry::Part;
 use engine::place::{part_of, Capture, Place};
+use errors::{Error, Result};
 use format::names;
 use os::access;
-use os::error::{Error, Result};
 
 impl Client {
     /// Protects memory, or changes an id's region, for the checkpoints of one name or of any.

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::files::SizeLimitOutlived;
 use os::sync::Mutex;
 

@@ -9,9 +9,9 @@ use message_abi::{reason, Found};
 
 use super::regions::{Group, Protected};
 use super::{Client, Selection};
-use engine::catalog::entry::{Part, MESSAGES};
+use catalog::{Part, MESSAGES};
 use engine::place::Place;
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 /// The message log of this process.
 #[derive(Clone, Copy, Debug)]

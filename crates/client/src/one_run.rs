@@ -3,10 +3,10 @@
 
 use super::protect::gather;
 use super::Client;
+use errors::{Error, Kind, Result};
 use format::checksum::Checksum;
 use format::identity::{common, Identity};
 use mpi::Comm;
-use os::error::{Error, Kind, Result};
 
 /// Stands for an identity that is not known in a comparison: it is above all others.
 const ANY: i64 = i64::MAX;

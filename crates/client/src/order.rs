@@ -1,8 +1,8 @@
 //! Whether a communicator numbers its processes as the job does: checkpoints go by its ranks, and another run may give
 //! them to other processes.
 
+use errors::Result;
 use mpi::{Comm, Mpi};
-use os::error::Result;
 
 /// Warns of a communicator whose processes have another order than in `MPI_COMM_WORLD`. Collective.
 ///

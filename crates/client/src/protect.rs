@@ -18,8 +18,8 @@ use erasure::served::{ServedFile, Source};
 use erasure::stream;
 use erasure::survey::{Inventory, Rebuild, Survey};
 use erasure::wire::FileId;
+use errors::{Error, Kind, Result};
 use mpi::Comm;
-use os::error::{Error, Kind, Result};
 use os::files::{self, Durability};
 
 /// Finds this process's place in the erasure coding, if any process is configured for it, and

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::protect::gather;
 use super::Client;
 use erasure::node::Node;
+use errors::Result;
 use format::checksum::Checksum;
-use os::error::Result;
 
 /// What one process has of a version.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

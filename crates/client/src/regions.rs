@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::callbacks::Object;
 use super::Selection;
+use catalog::Part;
 use config::HostCapture;
-use engine::catalog::entry::Part;
 use engine::deferred::Release;
+use errors::{Error, Kind, Result};
 use format::mark;
 use os::access::{self, Mappings};
-use os::error::{Error, Kind, Result};
 
 /// The name that stands for the regions of any checkpoint.
 pub const COMMON: &str = "default";

@@ -16,10 +16,10 @@ use erasure::parity::{self, ParityFile};
 use erasure::served::{ServedFile, Source};
 use erasure::stream::Piece;
 use erasure::wire::{FileId, LONGEST_READ};
+use errors::{Error, Kind, Result};
 use format::checksum::{Checksum, Hasher};
 use format::identity::Identity;
 use mpi::Comm;
-use os::error::{Error, Kind, Result};
 use os::files::{self, Durability};
 use os::network;
 

@@ -8,11 +8,11 @@ use super::messages::{is_chunk, MessageLog};
 use super::one_run::of_several_runs;
 use super::regions::{check_writable, Group, Memory, Protected};
 use super::{check_name, Client, Phase, Selection};
-use engine::catalog::entry::{Part, Region, MESSAGES};
+use catalog::{Part, Region, MESSAGES};
 use engine::place::Place;
 use engine::restore::Restoring;
+use errors::{Error, Kind, Result};
 use format::identity::Identity;
-use os::error::{Error, Kind, Result};
 use trace::Activity;
 
 /// A checkpoint that is about to be open for recovery.

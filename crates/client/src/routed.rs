@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Client, Phase};
-use engine::catalog::entry::FileLevel;
+use catalog::FileLevel;
+use errors::{Error, Kind, Result};
 use levels::files::Files;
-use os::error::{Error, Kind, Result};
 use os::files::Folder;
 use trace::metrics::{Cause, Stop};
 

@@ -5,10 +5,10 @@ use super::protect::gather;
 use super::{agree, check_name, Client};
 use config::NewestBy;
 use erasure::encoding::Encoding;
+use errors::{Error, Kind, Result};
 use format::checksum::Checksum;
 use levels::files::Files;
 use mpi::Comm;
-use os::error::{Error, Kind, Result};
 
 impl Client {
     /// The newest version that is not above `version` (0: the newest of all); with several

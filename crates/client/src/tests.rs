@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::callbacks::{Object, Written};
 use super::{Client, Selection, Verdict};
 use config::Config;
-use os::error::Result;
+use errors::Result;
 
 /// An object whose bytes nobody gets as long as it is `broken`.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@
 
 use super::regions::Protected;
 use super::Client;
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 /// The names of a computation under way.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use super::{Client, Phase};
 use config::HostCapture;
 use engine::place::{Capture, Place};
 use engine::Engine;
+use errors::Result;
 use os::access::Mappings;
-use os::error::Result;
 
 /// The ways of one checkpoint.
 pub(super) struct Ways {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::settings::refused;
 use super::{ini, value, Proof};
-use os::error::Result;
+use errors::Result;
 
 /// The directories with files of checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

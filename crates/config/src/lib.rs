@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::files;
 use settings::{Setting, Settings};
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 /// The keys in lower case and the values, without the blanks around them. Comments are not looked
 /// for.

@@ -10,7 +10,7 @@ use super::{
     LARGEST_GROUP, LARGEST_PIN_CHUNK, LONGEST_HAND_OVER, LONGEST_WATCHDOG, MOST_PARALLEL,
     MOST_TOUCH_THREADS, MOST_VERSIONS,
 };
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 /// The error about a value that a key cannot have.
 pub(super) fn refused(origin: &str, name: &str, text: &str, allowed: &str) -> Error {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use os::error::{Error, Result};
+use errors::{Error, Result};
 use os::is_ending;
 use os::shared::SharedMemory;
 use os::socket::{wait_for, Message, Socket};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use levels::ledger::{self, Left};
-use os::error::Result;
+use catalog::ledger::{self, Left};
+use errors::Result;
 use os::shared::SharedMemory;
 use os::sync::Mutex;
 use recovery::handover::Kept;
@@ -43,7 +43,7 @@ impl Keeper {
         ended_normally: bool,
         interrupted: bool,
     ) -> Result<()> {
-        let left = ledger::read(&memory.ledger)?;
+        let left = ledger::read(memory.ledger.words()?)?;
         let wanted = |(_, standing, _): &Left| {
             let unread = !(ended_normally && standing.consumed || standing.doomed);
             standing.in_host && (unread || standing.is_due()) || interrupted && standing.is_due()

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use clients::Clients;
 use config::Config;
+use errors::{Error, Result};
 use keep::Keeper;
 use os::affinity;
-use os::error::{Error, Result};
 use os::logging;
 use os::socket::{connect_to, listen_at, Listener, Socket};
 use os::sync::{Condvar, Mutex};

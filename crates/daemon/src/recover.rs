@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use catalog::ledger::{self, Ledger, Left};
 use config::{Config, Pin};
 use engine::Engine;
+use errors::{Error, Kind, Result};
 use levels::host_buffer::HostBuffer;
-use levels::ledger::{self, Ledger, Left};
 use os::carrier;
-use os::error::{Error, Kind, Result};
 use os::mapping::Mapping;
 use os::shared::SharedMemory;
 use recovery::protocol::Hello;
@@ -30,12 +30,12 @@ pub(super) fn finish(
     ledger: &SharedMemory,
 ) -> Result<usize> {
     let Hello { config, process, directories, .. } = hello;
-    for carrier in ledger::carriers(ledger)? {
+    for carrier in ledger::carriers(ledger.words()?)? {
         await_carrier(carrier, ledger);
     }
     let (kept, records) = match config.hand_over.is_some() {
-        true => Ledger::resume(ledger).map(|(ledger, left)| (Some(ledger), left))?,
-        false => (None, ledger::read(ledger)?),
+        true => Ledger::resume(ledger.words()?).map(|(ledger, left)| (Some(ledger), left))?,
+        false => (None, ledger::read(ledger.words()?)?),
     };
     let due = records.iter().filter(|(_, standing, _)| standing.is_due()).count();
     if due == 0 {

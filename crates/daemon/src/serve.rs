@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::logging;
 use os::shared::SharedMemory;
 use recovery::handover::Kept;

@@ -8,7 +8,7 @@
 //! - They are called from any thread, several at once. One that waits for the device's work must not keep
 //!   the others from being called: the library calls them from the thread that could end the wait.
 //! - They do not unwind. An error is the driver's own: the operation and what the driver calls the failure
-//!   ([`Kind::Driver`](os::error::Kind::Driver)). The library adds what it was doing. After an error nothing
+//!   ([`Kind::Driver`](errors::Kind::Driver)). The library adds what it was doing. After an error nothing
 //!   has changed, if an operation does not say otherwise.
 //! - The calling thread is within the context: between [`enter`](DeviceApi::enter) and
 //!   [`leave`](DeviceApi::leave), or behind [`bind`](DeviceApi::bind). Outside of it come only these and
@@ -19,7 +19,7 @@
 
 use std::ops::Range;
 
-use os::error::Result;
+use errors::Result;
 
 /// A stream: work that is queued in it is done in that order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

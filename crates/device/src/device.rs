@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use super::api::{Capabilities, DeviceApi, DeviceInfo, Entered};
-use os::error::Result;
+use errors::Result;
 
 /// A device with its context.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::api::*;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::mapping::Mapping;
 use os::sync::{Condvar, Mutex};
 

@@ -3,7 +3,7 @@
 
 use super::cuda;
 use super::device::Device;
-use os::error::Result;
+use errors::Result;
 
 /// Whether the process has loaded a driver. Without one there is no device memory.
 ///

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::api::Advice;
 use super::device::Device;
-use os::error::Result;
+use errors::Result;
 use os::residency::PageTable;
 
 /// A range of managed memory.

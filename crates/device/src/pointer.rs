@@ -2,7 +2,7 @@
 
 use super::api::{MemoryInfo, MemoryKind, Owner};
 use super::device::Device;
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 /// Pageable host memory, unknown to the driver.
 pub const PAGEABLE: Pointer = Pointer::Host { pinned: false };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::api::MemoryHandle;
 use super::device::Device;
 use super::kinds;
-use os::error::Result;
+use errors::Result;
 use os::size;
 
 struct Piece {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::device::Device;
-use os::error::{Error, Result};
+use errors::{Error, Result};
 use os::mapping::Mapping;
 
 /// Registers `len` bytes at `start`. All copies of this process are blocked meanwhile.

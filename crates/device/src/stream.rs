@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::api::{CopyKind, EventHandle, StreamHandle, WaitMode};
 use super::device::Device;
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 /// A stream of the library's own, independent of all others.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 use std::ffi::{c_char, c_uint, c_void, CStr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use os::error::{Error, Kind};
+use errors::{Error, Kind};
 
 pub use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUhostFn, CUmemAccessDesc,

@@ -2,9 +2,9 @@
 
 use super::place::Place;
 use super::shared::Shared;
-use crate::catalog::entry::Part;
+use catalog::Part;
 use device::PAGEABLE;
-use os::error::Result;
+use errors::Result;
 
 impl Shared {
     /// Copies a region to `bytes`, whose length is the region's, and waits for the copy. Like a capture, it

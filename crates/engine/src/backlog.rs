@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::shared::Shared;
-use crate::catalog::entry::FileLevel;
+use catalog::FileLevel;
 use erasure::parity::ParityFile;
+use errors::{Error, Kind, Result};
 use levels::files::Files;
-use os::error::{Error, Kind, Result};
 
 impl Shared {
     /// The versions of a name that earlier jobs have left in scratch and that persistent lacks. They stay in

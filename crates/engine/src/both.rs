@@ -11,10 +11,10 @@ use super::place::Place;
 use super::shared::Shared;
 use super::spool::append;
 use super::storage::BESIDE;
-use crate::catalog::entry::FileLevel;
+use catalog::FileLevel;
 use device::PAGEABLE;
+use errors::Result;
 use levels::files::Output;
-use os::error::Result;
 
 /// The persistent file of a checkpoint whose scratch file is being written.
 #[derive(Debug, Default)]

@@ -5,9 +5,9 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use crate::catalog::entry::FileLevel;
 use crate::place::Place;
 use crate::Engine;
+use catalog::FileLevel;
 use config::Config;
 use format::proof;
 use os::{attributes, times};
@@ -28,7 +28,7 @@ impl Job {
         Job { folder, engine: Engine::start(config, Process::single(0), None).unwrap() }
     }
 
-    fn take(&self, version: i32, calls: &[&[(i32, &[u8])]]) -> os::error::Result<()> {
+    fn take(&self, version: i32, calls: &[&[(i32, &[u8])]]) -> errors::Result<()> {
         let mut open = self.engine.begin("x", version);
         for regions in calls {
             let place = |(id, bytes): &(i32, &[u8])| Place::plain(*id, bytes.as_ptr(), bytes.len());

@@ -1,8 +1,8 @@
 //! The size of a job's host buffer, and whether its memory is shared with the backend.
 
 use config::{Config, HostCapture, Mode};
+use errors::{Error, Result};
 use levels::host_buffer::HostBuffer;
-use os::error::{Error, Result};
 use os::mapping::{supports_populate, Mapping};
 use os::memory::{self, Physical};
 use os::shared::SharedMemory;

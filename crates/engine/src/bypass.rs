@@ -5,10 +5,11 @@
 //! in persistent against it counts as the scratch file that it replaces (`State::is_extra`).
 
 use super::shared::Shared;
-use crate::catalog::state::is_of_the_file_system;
+use catalog::state::is_of_the_file_system;
 use config::Config;
-use levels::files::{AggregatePart, Files, Naming, Written};
-use os::error::{Error, Result};
+use errors::{Error, Result};
+use format::aggregate::AggregatePart;
+use levels::files::{Files, Naming, Written};
 
 /// The topic of the warning that checkpoints go to persistent only.
 const PAST_SCRATCH: &str = "past scratch";

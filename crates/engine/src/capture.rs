@@ -14,12 +14,12 @@ use super::place::{check_mapped, Capture, Place};
 use super::shared::Shared;
 use super::spool::Spool;
 use super::Engine;
-use crate::catalog::entry::{Id, Level, Part, Region};
-use crate::catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
+use catalog::space::{cut, Extent};
+use catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
+use catalog::{Id, Level, Part, Region};
 use device::kinds;
+use errors::{Error, Kind, Result};
 use format::identity::Identity;
-use levels::space::{cut, Extent};
-use os::error::{Error, Kind, Result};
 use trace::metrics::Cause;
 
 /// Within a part, regions start at multiples of this many bytes, so that device copies are fast.

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::catalog::entry::Level;
 use crate::place::{Capture, Place};
 use crate::Engine;
+use catalog::Level;
 use config::Config;
 use device::host::HostDevice;
 use device::{Device, DeviceRange, Pointer};
-use os::error::Result;
+use errors::Result;
 use recovery::Process;
 use trace::metrics::Stop;
 
@@ -72,14 +72,7 @@ impl Job {
         let device = &self.engine.device_side().unwrap().device;
         let (address, len) = (self.memory.base(), self.len as u64);
         let kind = Pointer::classify(device, address, len).unwrap();
-        Place {
-            id: 1,
-            address,
-            len,
-            kind,
-            part: crate::catalog::entry::Part::Device,
-            capture: Capture::Copy,
-        }
+        Place { id: 1, address, len, kind, part: catalog::Part::Device, capture: Capture::Copy }
     }
 
     fn checkpoint(&mut self, version: i32) -> Result<()> {
@@ -235,7 +228,7 @@ fn a_copy_that_fails_in_any_lane_ends_the_flush() {
         assert!(error.contains("copy failed: as the test wants it"), "{error}");
         assert!(error.contains("flushing to the host buffer"), "{error}");
         job.engine.drain().unwrap();
-        let each = (LARGE as u64).next_multiple_of(levels::host_buffer::GRANULE);
+        let each = (LARGE as u64).next_multiple_of(catalog::level::GRANULE);
         let used = job.engine.catalog.read(|state| state.used(Level::HOST));
         assert_eq!(used, (version as u64 + 1) * each);
     }

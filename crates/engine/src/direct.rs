@@ -6,11 +6,11 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use super::place::Place;
 use super::shared::Shared;
 use super::storage;
-use crate::catalog::entry::Id;
-use crate::catalog::state::{PersistJob, State};
+use catalog::state::{PersistJob, State};
+use catalog::Id;
 use device::PAGEABLE;
+use errors::{Error, Kind, Result};
 use levels::files::Output;
-use os::error::{Error, Kind, Result};
 
 impl Shared {
     /// `mode = sync`: the bytes are in their files when a checkpoint call returns.

@@ -19,8 +19,8 @@ use erasure::remote_pieces::RemotePieces;
 use erasure::served::{ServedFile, Source};
 use erasure::stream;
 use erasure::wire::{FileId, Message};
+use errors::{Error, Kind, Result};
 use format::checksum::Checksum;
-use os::error::{Error, Kind, Result};
 use os::files::{self, Durability};
 use trace::Activity;
 

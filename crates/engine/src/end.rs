@@ -5,8 +5,8 @@ use std::time::Instant;
 use super::lifecycle::Engine;
 use super::prepare;
 use super::shared::Shared;
-use crate::catalog::state::State;
-use os::error::{Error, Kind, Result};
+use catalog::state::State;
+use errors::{Error, Kind, Result};
 use trace::metrics::Cause;
 use trace::Activity;
 

@@ -17,9 +17,9 @@ use erasure::node::{Node, Prepared};
 use erasure::parity::ParityFile;
 use erasure::peer::Peer;
 use erasure::wire::{FileId, Message};
+use errors::{Error, Kind};
 use format::checksum::Checksum;
 use levels::files::Output;
-use os::error::{Error, Kind};
 use recovery::Process;
 
 const SETTINGS: Settings = Settings { interval: 0, group: 8, parities: 1 };

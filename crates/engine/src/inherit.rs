@@ -3,12 +3,12 @@
 
 use super::buffer;
 use super::shared::Shared;
-use crate::catalog::state::State;
+use catalog::ledger::{Ledger, Left};
+use catalog::state::State;
 use config::Config;
+use errors::Result;
 use levels::files::Files;
 use levels::host_buffer::HostBuffer;
-use levels::ledger::{Ledger, Left};
-use os::error::Result;
 use os::size;
 use os::socket::Socket;
 use recovery::handover;
@@ -67,8 +67,8 @@ pub(super) fn inherit(config: &Config, process: Process, files: &Files) -> Inher
 
 fn open(config: &Config, hand_off: HandOff) -> Result<Memory> {
     let host = hand_off.host.as_ref().map(|host| buffer::taken(config, host)).transpose()?;
-    let host = host.ok_or_else(|| os::error::Error::invalid("there is no host buffer"))?;
-    let (ledger, left) = Ledger::resume(&hand_off.ledger)?;
+    let host = host.ok_or_else(|| errors::Error::invalid("there is no host buffer"))?;
+    let (ledger, left) = Ledger::resume(hand_off.ledger.words()?)?;
     Ok(Memory { host, hand_off, ledger, left })
 }
 

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use super::gate::Gate;
 use super::shared::Shared;
+use catalog::space::Extent;
 use device::{Device, Event, PinnedBuffer, Stream, WaitMode};
+use errors::Result;
 use levels::host_buffer::HostBuffer;
-use levels::space::Extent;
-use os::error::Result;
 use os::size;
 use policy::slice::{self, DEPTH, RING_SLOT};
 

@@ -37,7 +37,6 @@ mod both;
 mod both_tests;
 pub mod capture;
 mod carried;
-pub mod catalog;
 mod copy;
 pub mod deferred;
 mod encode;
@@ -47,6 +46,9 @@ mod guard;
 mod inherit;
 mod lane;
 mod managed;
+mod monitor;
+#[cfg(all(test, feature = "model-check"))]
+mod monitor_model;
 mod pace;
 pub mod place;
 mod prepare;

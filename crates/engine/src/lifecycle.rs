@@ -10,18 +10,19 @@ use super::inherit::{self, inherit, Inherited, Memory};
 use super::shared::Shared;
 use super::store::Store;
 use super::{bypass, deferred, encode, prepare, storage, transfer};
-use crate::catalog::monitor::Catalog;
-use crate::catalog::state::{Shape, State};
+use crate::monitor::Catalog;
+use catalog::ledger::{Ledger, Left};
+use catalog::level::{self, LevelSpec};
+use catalog::state::{Shape, State};
+use catalog::Level;
 use config::{Config, HostCapture, Mode};
 use device::{kinds, Device};
 use erasure::node::Node;
+use errors::{Error, Kind, Result};
 use levels::files::{Files, Inodes};
 use levels::host_buffer::HostBuffer;
-use levels::ledger::{Ledger, Left};
-use levels::level::{self, Level, LevelSpec};
 use once_cell::sync::OnceCell;
 use os::affinity;
-use os::error::{Error, Kind, Result};
 use os::logging;
 use os::size;
 use os::sync::Mutex;
@@ -84,7 +85,10 @@ impl Engine {
         let (rows, lower): (Vec<_>, Vec<_>) = lower.into_iter().unzip();
         shape.memory.extend(rows);
         let mut state = State::new(shape);
-        state.record_to(trace.clone());
+        let recorder = trace.clone();
+        state.tell_evictions(move |level, name, version, bytes| {
+            recorder.evicted(level.index() as u8, name, version, bytes);
+        });
         state.in_run(process.run);
         state.pack(Level::HOST, true);
         let hands_over = config.hand_over.is_some();
@@ -94,7 +98,9 @@ impl Engine {
                 inherit::take(&mut state, &files, host.as_ref(), &left);
                 None
             }
-            None => hand_off.as_ref().map(|hand_off| Ledger::new(&hand_off.ledger)),
+            None => hand_off
+                .as_ref()
+                .map(|hand_off| hand_off.ledger.words().and_then(|words| Ledger::new(words))),
         };
         let is_handed_off = hand_off.is_some();
         let link = match hand_off {

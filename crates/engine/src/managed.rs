@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use super::place::Place;
 use super::shared::Shared;
-use crate::catalog::entry::{Level, Part};
+use catalog::{Level, Part};
 use device::{Managed, Pointer};
-use os::error::Result;
+use errors::Result;
 use os::residency::PageTable;
 use policy::managed::{self as policy_of, PIECE};
 use trace::metrics::Cause;

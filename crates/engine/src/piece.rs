@@ -6,11 +6,11 @@ use super::copy::{Run, Way};
 use super::place::Place;
 use super::restore::{Owner, Reading, Restoring};
 use super::shared::Shared;
-use crate::catalog::entry::Region;
-use crate::catalog::state::Acquire;
+use catalog::space::cut;
+use catalog::state::Acquire;
+use catalog::Region;
+use errors::{Error, Kind, Result};
 use levels::files::Wanted;
-use levels::space::cut;
-use os::error::{Error, Kind, Result};
 use trace::metrics::{Cause, Stop};
 
 impl Shared {

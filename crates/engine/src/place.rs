@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::catalog::entry::Part;
+use catalog::Part;
 use device::{Pointer, PAGEABLE};
+use errors::{Error, Result};
 use format::delta;
 use os::access;
-use os::error::{Error, Result};
 
 /// A region to be captured or restored, and its place in the application's memory.
 #[derive(Clone, Copy, Debug)]

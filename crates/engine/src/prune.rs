@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::shared::Shared;
-use crate::catalog::entry::{FileLevel, Id};
+use catalog::{FileLevel, Id};
+use errors::{Error, Kind, Result};
 use format::identity::Identity;
 use levels::files::Naming;
-use os::error::{Error, Kind, Result};
 use policy::retention::{Divided, Retention, Taken};
 use policy::rounds::{FileState, PARITIES};
 

@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use device::Device;
+use errors::{Error, Result};
+use format::aggregate::AggregatePart;
 use format::identity::Identity;
-use levels::files::AggregatePart;
-use os::error::{Error, Result};
 use policy::rounds::FileState;
 use policy::touch::Model;
 
-use crate::catalog::entry::{FileLevel, Id, Level};
-use crate::catalog::state::{Counts, State};
 use crate::shared::Shared;
+use catalog::state::{Counts, State};
+use catalog::{FileLevel, Id, Level};
 
 impl Shared {
     /// The checkpoint of this name and version, if it is in memory or in this job's files.

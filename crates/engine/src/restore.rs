@@ -9,15 +9,15 @@ use super::managed::Pieces;
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::about;
-use crate::catalog::entry::{Id, Level, Part, Region, PARTS};
-use crate::catalog::state::{Acquire, Content, Source, State};
+use catalog::space::cut;
+use catalog::state::{Acquire, Content, Source, State};
+use catalog::{Id, Level, Part, Region, PARTS};
 use device::{Pointer, PAGEABLE};
+use errors::{Error, Kind, Result};
 use format::delta;
 use format::header::Decoded;
 use format::identity::Identity;
 use levels::files::{Files, Found, Target, Wanted};
-use levels::space::cut;
-use os::error::{Error, Kind, Result};
 use trace::metrics::{Cause, Stop};
 
 /// The consequence of a restore that failed halfway.

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use super::capture::Open;
 use super::shared::Shared;
-use crate::catalog::entry::{FileLevel, Id};
-use crate::catalog::state::{is_of_the_file_system, State};
-use os::error::{Error, Result};
+use catalog::state::{is_of_the_file_system, State};
+use catalog::{FileLevel, Id};
+use errors::{Error, Result};
 use os::files::SizeLimitOutlived;
 use trace::metrics::Cause;
 

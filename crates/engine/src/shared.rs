@@ -14,16 +14,16 @@ use super::pace::{Flushing, Pace};
 use super::sift::Sieve;
 use super::snapshot::Snapshots;
 use super::store::Store;
-use crate::catalog::entry::{FileLevel, Id, Level};
-use crate::catalog::monitor::Catalog;
-use crate::catalog::state::State;
+use crate::monitor::Catalog;
+use catalog::state::State;
+use catalog::{FileLevel, Id, Level};
 use config::Config;
 use device::{kinds, ApplicationStream, Device, Event};
 use erasure::node::Node;
+use errors::{Error, Kind, Result};
 use levels::device_cache::DeviceCache;
 use levels::files::{Files, Names};
 use levels::host_buffer::HostBuffer;
-use os::error::{Error, Kind, Result};
 use os::mapping;
 use os::memory::{self, Physical};
 use os::size;
@@ -87,7 +87,7 @@ pub struct Shared {
     /// The versions in scratch and in persistent, if they are limited; by [`FileLevel`]. Taken after
     /// `naming`.
     ///
-    /// [`FileLevel`]: crate::catalog::entry::FileLevel
+    /// [`FileLevel`]: catalog::FileLevel
     pub retention: [Mutex<Retention>; 2],
     /// The checkpoints that all processes of the job are known to have in scratch, and in persistent, as only
     /// those count against the limits; and those whose parities all have made. Taken after `retention`, and

@@ -7,11 +7,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::shared::Shared;
-use crate::catalog::entry::{Id, Region};
-use crate::catalog::state::{FileJob, Source};
+use catalog::state::{FileJob, Source};
+use catalog::{Id, Region};
+use errors::{Error, Kind, Result};
 use format::delta::{self, changed, Blocks, Sparse, Table, BLOCK};
 use format::header::Header;
-use os::error::{Error, Kind, Result};
 use os::sync::Mutex;
 use policy::changes::{choose, Has};
 

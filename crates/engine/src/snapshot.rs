@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::place::Capture;
 use super::shared::Shared;
-use os::error::Error;
+use errors::Error;
 use os::memory;
 use policy::capture::{choose, Facts, Way};
 

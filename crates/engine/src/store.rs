@@ -8,11 +8,11 @@ use std::fmt::Debug;
 
 use super::lane::Lane;
 use super::shared::{DeviceSide, Shared};
-use crate::catalog::entry::Level;
+use catalog::space::Extent;
+use catalog::Level;
 use device::WaitMode;
+use errors::{Error, Kind, Result};
 use levels::host_buffer::HostBuffer;
-use levels::space::Extent;
-use os::error::{Error, Kind, Result};
 use trace::metrics::Stop;
 
 /// Bytes of the host buffer after which its reader asks whether the engine stops: it is waited for then.

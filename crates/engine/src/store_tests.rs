@@ -5,8 +5,8 @@
 use super::*;
 use crate::place::Place;
 use crate::Engine;
+use catalog::level::LevelSpec;
 use config::Config;
-use levels::level::LevelSpec;
 use os::sync::Mutex;
 use recovery::Process;
 
@@ -117,8 +117,7 @@ fn checkpoints_overflow_to_one_more_level_and_come_back() {
         take(&engine, version).unwrap();
     }
     for version in (0..10).rev() {
-        let restoring =
-            engine.begin_restore("x", version, |_| crate::catalog::entry::Part::Host).unwrap();
+        let restoring = engine.begin_restore("x", version, |_| catalog::Part::Host).unwrap();
         let mut bytes = vec![99; CHECKPOINT];
         let place = Place::plain(1, bytes.as_mut_ptr(), bytes.len());
         engine.recover(&restoring, &[place]).unwrap();

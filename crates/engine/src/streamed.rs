@@ -7,9 +7,9 @@ use super::capture::Open;
 use super::place::{sizes, Place};
 use super::shared::Shared;
 use super::spool::Spool;
-use crate::catalog::entry::{FileLevel, Part, Region};
+use catalog::{FileLevel, Part, Region};
+use errors::Result;
 use levels::files::{Output, Written};
-use os::error::Result;
 use os::files::SizeLimitOutlived;
 use trace::metrics::Cause;
 

@@ -5,11 +5,11 @@
 
 use super::copy::Run;
 use super::shared::Own;
+use catalog::space::Extent;
 use device::Pointer;
+use errors::{Error, Kind, Result};
 use format::proof::{Digest, Hasher, Sort};
 use levels::host_buffer::HostBuffer;
-use levels::space::Extent;
-use os::error::{Error, Kind, Result};
 
 /// Bytes of device memory that are hashed at a time.
 const PIECE: usize = 4 << 20;

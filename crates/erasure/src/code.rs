@@ -5,7 +5,7 @@
 
 use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// Block lengths are multiples of this many bytes. The code works on groups of this size, so the result
 /// does not depend on how a stripe is split.

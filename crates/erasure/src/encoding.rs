@@ -4,10 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::layout::{Layout, MOST_MEMBERS};
+use errors::{Error, Kind, Result};
 use format::checksum::Checksum;
 use format::identity::{common, Identity};
 use format::names;
-use os::error::{Error, Kind, Result};
 
 /// The longest file that can be encoded, in bytes.
 const LONGEST_FILE: u64 = 1 << 48;

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Shard, GRAIN};
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 pub use policy::LARGEST_GROUP;
 /// The most members of a group: a group is split in two only if both halves are large enough for the

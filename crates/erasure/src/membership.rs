@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::groups;
 use super::wire::Token;
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 /// How many groups follow the decisions of one: the breadth of the tree.
 const BREADTH: usize = 8;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::encoding::Encoding;
+use errors::{Error, Kind, Result};
 use format::checksum::{self, Checksum, Hasher};
-use os::error::{Error, Kind, Result};
 use os::files::{self, Durability};
 
 const MAGIC: &[u8; 8] = b"VELOCEC1";

@@ -9,7 +9,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 use super::membership::ProcessInfo;
 use super::wire::{greeting, receive, send, FileId, Message, Reply};
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::network::{self, Connection};
 
 /// The longest time for an answer of a live process.

@@ -7,8 +7,8 @@ use super::peer::Peer;
 use super::served::ServedFiles;
 use super::stream::{Piece, Pieces};
 use super::wire::FileId;
+use errors::{Error, Kind, Result};
 use format::checksum::Checksum;
-use os::error::{Error, Kind, Result};
 
 /// Reads the pieces of one encoding.
 #[derive(Debug)]

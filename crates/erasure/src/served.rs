@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::wire::FileId;
+use errors::{Error, Kind, Result};
 use os::descriptors::GuardedFd;
-use os::error::{Error, Kind, Result};
 use os::files;
 use os::sync::Mutex;
 

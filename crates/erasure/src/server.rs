@@ -19,8 +19,8 @@ use super::served::ServedFiles;
 use super::wire::{
     frame, receive, send, verify_greeting, Message, Reply, Token, GREETING, LONGEST_READ,
 };
+use errors::{Error, Result};
 use os::descriptors::GuardedReader;
-use os::error::{Error, Result};
 use os::fork::CloseOnFork;
 use os::network::{self, Connection};
 use os::socket::wait_for;

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use super::code::{Code, Shard, GRAIN};
 use super::encoding::Encoding;
 use super::layout::{Intact, Layout};
+use errors::{Error, Kind, Result};
 use format::checksum::Hasher;
-use os::error::{Error, Kind, Result};
 
 pub use format::names::Piece;
 

@@ -9,8 +9,8 @@ use super::digest_votes::{Content, DigestVotes, Verdict};
 use super::encoding::Encoding;
 use super::layout::Intact;
 use super::parity::Header;
+use errors::{Error, Kind, Result};
 use format::checksum::Checksum;
-use os::error::{Error, Kind, Result};
 
 /// One process's files of a version, before anything is verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,8 +10,8 @@ use super::encoding::{Encoding, Member};
 use super::layout::Intact;
 use super::parity::{Header, ParityFile, Writer};
 use super::stream::{encode, rebuild, Piece, Pieces};
+use errors::{Error, Kind, Result};
 use format::checksum::Checksum;
-use os::error::{Error, Kind, Result};
 use os::files;
 
 /// Members' files in folders of one directory.

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::encoding::Member;
+use errors::{Error, Kind, Result};
 use format::checksum::Checksum;
-use os::error::{Error, Kind, Result};
 
 /// The version of the protocol: it changes with every change of the messages.
 const PROTOCOL: u32 = 5;

@@ -15,8 +15,9 @@ use super::header::Header;
 use super::identity::{self, Identity};
 use super::names;
 use super::proof::{Digest, Proof, DIGEST_LEN};
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::files;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a number in the table.
 const NUMBER: usize = 8;
@@ -47,6 +48,26 @@ pub fn file_name(name: &str, version: i32) -> String {
 pub fn parse_name(file_name: &str) -> Option<(&str, i32)> {
     let (name, version) = file_name.strip_suffix(SUFFIX)?.split_once(MARK)?;
     names::is_name(name).then_some((name, names::number(version)?))
+}
+
+/// Where a process's part of an aggregated file goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AggregatePart {
+    /// The part's first byte.
+    pub offset: u64,
+    /// How many processes have a part.
+    pub ranks: u32,
+    /// The run that makes it.
+    pub identity: Identity,
+    /// Tells this file from others of the run.
+    pub attempt: u64,
+}
+
+impl AggregatePart {
+    /// Tells the run from others in names of files.
+    pub fn job(&self) -> u32 {
+        self.identity.run as u32
+    }
 }
 
 /// The magic bytes of the proofs: without an identity, and with one behind the name.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::files;
 
 /// The length of a checksum, and of its file, in bytes.

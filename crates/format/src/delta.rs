@@ -23,7 +23,7 @@ use std::hash::Hasher as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use twox_hash::{XxHash3_128, XxHash3_64};
 
 use crate::frames::Content;

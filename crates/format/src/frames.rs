@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::thread::{self, Builder};
 
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::files;
 use os::threads::unsignalled;
 use twox_hash::XxHash3_64;

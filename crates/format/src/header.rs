@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::frames::Content;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::files;
 
 /// How much of a header is read first, in bytes.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use os::error::{Error, Result};
+use errors::{Error, Result};
 
 /// The most bytes that a checkpoint's name may have.
 pub const LONGEST_NAME: usize = 127;

@@ -32,7 +32,7 @@
 //! | 8 | how many scalars |
 //! | 8 | the XXH3 of all before and the number of the line |
 
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use twox_hash::XxHash3_64;
 
 /// How a root begins.

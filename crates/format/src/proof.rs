@@ -14,7 +14,7 @@ use twox_hash::XxHash3_64;
 use super::checksum::{self, Checksum};
 use super::identity::{self, Identity};
 use super::names;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::{attributes, files};
 
 /// The name of the extended attribute.

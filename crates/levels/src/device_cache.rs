@@ -6,11 +6,8 @@
 use std::sync::Arc;
 
 use device::{Device, DeviceRange};
-use os::error::Result;
+use errors::Result;
 use os::sync::Mutex;
-
-/// Allocation unit of the device cache in bytes: what the device likes copies to be aligned to.
-pub const GRANULE: u64 = 512;
 
 /// The device cache's memory.
 #[derive(Debug)]

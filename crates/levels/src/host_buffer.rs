@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::pages::{Chunks, Pages};
-use crate::space::Extent;
-use os::error::{Error, Kind, Result};
+use catalog::space::Extent;
+use errors::{Error, Kind, Result};
 use os::mapping::{self, supports_populate, Mapping};
 use os::memory;
 use os::sync::{Condvar, Mutex};
@@ -22,9 +22,6 @@ use policy::register::{Next, Pin};
 use policy::touch;
 
 pub use super::pages::TOUCH_UNIT;
-
-/// Allocation unit of the host buffer in bytes.
-pub const GRANULE: u64 = 512;
 
 #[derive(Debug)]
 struct Guarded {

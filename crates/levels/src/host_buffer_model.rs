@@ -12,7 +12,7 @@ use shuttle::sync::Mutex;
 use shuttle::thread;
 
 use super::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
-use crate::space::{Extent, Space};
+use catalog::space::{Extent, Space};
 use policy::register::Pin;
 
 const ITERATIONS: usize = 3_000;

@@ -11,8 +11,4 @@ pub mod files;
 pub mod host_buffer;
 #[cfg(all(test, feature = "model-check"))]
 mod host_buffer_model;
-pub mod ledger;
-pub mod level;
 pub mod pages;
-pub mod region;
-pub mod space;

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::space::Extent;
+use catalog::space::Extent;
 use policy::prefault::{self, PrefaultTarget};
 use policy::register::{self, Next, Pin};
 

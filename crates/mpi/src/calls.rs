@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void, CStr};
 
 use mpi_abi::{Handle, Library};
 
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 pub(super) const MPI_SUCCESS: c_int = 0;
 

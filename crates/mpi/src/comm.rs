@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void, CStr};
 use mpi_abi::{Abi, Handle, Library};
 
 use super::calls::{call_query, function, Calls, Query};
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// Bytes of the length prefix of gathered data.
 const LENGTH_PREFIX: usize = 4;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::comm::Comm;
-use os::error::Result;
+use errors::Result;
 
 /// A non-blocking collective call on 64-bit integers.
 ///

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
-use crate::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// The longest value in bytes.
 const MOST: usize = 512;

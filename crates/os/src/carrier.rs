@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
 
 use crate::descriptors::GuardedFd;
-use crate::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// Bytes to copy.
 #[derive(Clone, Copy, Debug)]

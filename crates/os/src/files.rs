@@ -30,7 +30,7 @@ pub use probe::probe_room;
 pub use size_limit::SizeLimitOutlived;
 
 use super::descriptors;
-use crate::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// Whether a file must survive a crash of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,6 @@ pub mod clock;
 pub mod crash;
 pub mod descriptors;
 pub mod environment;
-pub mod error;
 pub mod files;
 pub mod flush;
 pub mod fork;

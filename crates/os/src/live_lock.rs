@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 
 use super::fork::CloseOnFork;
 use super::network;
-use crate::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// Where the locked bytes begin: behind everything that is written.
 const LOCKS: u64 = 1 << 40;

@@ -8,7 +8,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use super::fork::CloseOnFork;
-use crate::error::{Error, Result};
+use errors::{Error, Result};
 
 /// A lock file; each open instance can hold the lock.
 #[derive(Debug)]

@@ -13,10 +13,10 @@ use std::sync::OnceLock;
 
 use rustix::process::{getrlimit, Resource};
 
-use crate::error::{self, Error, Result};
 use crate::memory::page_size;
 use crate::shared::SharedMemory;
 use crate::threads;
+use errors::{Error, Kind as ErrorKind, Result};
 
 /// The alignment of every mapping in bytes: that of the huge pages of x86-64, and of aarch64 with
 /// 4 KiB pages.
@@ -91,7 +91,7 @@ impl Mapping {
         };
         match NonNull::new(base) {
             Some(base) => Ok(Mapping { base, len, kind: Kind::Private }),
-            None => Err(Error::new(error::Kind::Internal, "mmap gave the null address")),
+            None => Err(Error::new(ErrorKind::Internal, "mmap gave the null address")),
         }
     }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::error::{Error, Result};
+use errors::{Error, Result};
 
 /// The memory of the machine as this process may use it, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

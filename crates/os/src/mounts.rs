@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use errors::{Error, Result};
 
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]

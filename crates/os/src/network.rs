@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{accept_with, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
 
 use super::fork::CloseOnFork;
-use crate::error::{Error, Result};
+use errors::{Error, Result};
 
 /// A connection.
 pub type Connection = CloseOnFork<TcpStream>;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::lock::Lock;
 use super::private;
-use crate::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// The pause between two attempts: short compared to registering a chunk.
 const RETRY_INTERVAL: Duration = Duration::from_micros(500);

@@ -4,9 +4,9 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::error::{Error, Result};
 use crate::mapping::Mapping;
 use crate::memory::page_size;
+use errors::{Error, Result};
 
 /// The number of node numbers that are handled: the kernel's own limit (2^10).
 const NODES: usize = 1024;

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 use crate::crash::{simulation, Simulation};
-use crate::error::{Error, Kind, Result};
 use crate::files;
 use crate::flush::{drain, Instruction, LINE};
 use crate::memory::page_size;
 use crate::mounts::mount_of;
+use errors::{Error, Kind, Result};
 
 /// A crash, and what it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

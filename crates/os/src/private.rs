@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::geteuid;
 
 use crate::environment;
-use crate::error::{Error, Result};
+use errors::{Error, Result};
 
 /// The parent of the private directory, unless another is given, or named by [`VARIABLE`]. Not `XDG_RUNTIME_DIR`, which some jobs lack and which is
 /// removed at logout, and not `TMPDIR`, which batch systems set per job: a job must find what an

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 
-use crate::error::{Error, Result};
 use crate::memory::page_size;
+use errors::{Error, Result};
 
 /// `PAGE_IS_PRESENT` of linux/fs.h.
 const PRESENT: u64 = 1 << 3;

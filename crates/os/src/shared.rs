@@ -2,6 +2,7 @@
 //! it open or mapped.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
 
 use rustix::fs::{
     fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create, FsWord, MemfdFlags,
@@ -10,9 +11,9 @@ use rustix::fs::{
 use rustix::process::{getrlimit, Resource};
 
 use super::descriptors::GuardedFd;
-use super::mapping::ALIGNMENT;
+use super::mapping::{Mapping, ALIGNMENT};
 use super::memory::free_reserved_huge_pages;
-use crate::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// Shared memory. Its length is sealed, so that a mapping never loses pages.
 #[derive(Debug)]
@@ -20,6 +21,22 @@ pub struct SharedMemory {
     file: GuardedFd<OwnedFd>,
     len: u64,
     huge: bool,
+}
+
+/// A mapping of shared memory as words, which all who have it read and write as a whole.
+#[derive(Debug)]
+pub struct SharedWords {
+    mapping: Mapping,
+    count: usize,
+}
+
+impl AsRef<[AtomicU64]> for SharedWords {
+    fn as_ref(&self) -> &[AtomicU64] {
+        let first = self.mapping.base().as_ptr().cast::<AtomicU64>();
+        // SAFETY: the mapping has that many words, is aligned for any type and lives as long as `self`; everybody
+        // who uses the memory uses it as atomic words.
+        unsafe { std::slice::from_raw_parts(first, self.count) }
+    }
 }
 
 /// `HUGETLBFS_MAGIC`: memory on reserved huge pages.
@@ -72,6 +89,15 @@ impl SharedMemory {
             len,
             huge: flags.contains(MemfdFlags::HUGETLB),
         })
+    }
+
+    /// Maps it as words.
+    ///
+    /// # Errors
+    /// It cannot be mapped.
+    pub fn words(&self) -> Result<Box<SharedWords>> {
+        let mapping = Mapping::of(self)?;
+        Ok(Box::new(SharedWords { mapping, count: self.len as usize / 8 }))
     }
 
     /// Memory that can refuse pages.

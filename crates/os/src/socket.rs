@@ -25,7 +25,7 @@ use rustix::process::{geteuid, pidfd_open, Pid, PidfdFlags};
 use super::files;
 use super::fork::CloseOnFork;
 use super::lock::Lock;
-use crate::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// The longest message in bytes.
 pub(crate) const LONGEST_MESSAGE: usize = 64 << 10;

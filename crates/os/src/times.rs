@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::files::c_path;
-use crate::error::{Error, Result};
+use errors::{Error, Result};
 
 /// When the file at `path` was modified; of a link, the link itself.
 ///

@@ -12,7 +12,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use crate::descriptors::GuardedFd;
-use crate::error::{Error, Result};
+use errors::{Error, Result};
 
 /// The right to protect ranges of memory. When it is dropped, nothing is protected any more.
 #[derive(Debug)]

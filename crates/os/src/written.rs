@@ -10,13 +10,13 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use crate::descriptors::GuardedFd;
-use crate::error::{Error, Kind, Result};
 use crate::mapping::{Mapping, ALIGNMENT};
 use crate::memory::page_size;
 use crate::residency::{push, Scan, PATH};
 use crate::write_protection::{
     call, failed, place, Api, Registration, API, OF_WRITES, REGISTER, UNREGISTER, VERSION,
 };
+use errors::{Error, Kind, Result};
 
 /// `UFFD_USER_MODE_ONLY`, which is enough here: nobody waits for this process.
 const FOR_ALL_USERS: libc::c_int = 1;

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use errors::{Error, Kind, Result};
 use format::pmem::{
     decode_arrays, encode_arrays, encode_mark, table_len, Array, Mark, Root, LONGEST_NAME, MARKS,
     MARKS_AT, MARK_LEN, MOST_ARRAYS, MOST_SCALARS, PAGE, ROOTS, ROOT_LEN, SLOTS_AT, TABLES,
 };
-use os::error::{Error, Kind, Result};
 use os::files;
 use os::lock::Lock;
 use os::persistent::{make_file, place, unit_of, Domain, Mapped, Survives};

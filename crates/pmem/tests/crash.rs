@@ -75,7 +75,7 @@ struct State {
     marks: Vec<(u64, f64)>,
 }
 
-fn open(path: &Path) -> os::error::Result<Pmem> {
+fn open(path: &Path) -> errors::Result<Pmem> {
     Pmem::open(path, 40_000, Survives::Power)
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::launch;
 use super::usage::PROGRAM;
-use os::error::{Error, Kind};
+use errors::{Error, Kind};
 
 /// How long a finishing job waits for its child to become a backend.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(1);

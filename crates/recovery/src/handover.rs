@@ -14,8 +14,8 @@ use super::protocol::{
 };
 use super::Process;
 use config::Config;
+use errors::{Error, Kind, Result};
 use levels::files::Inodes;
-use os::error::{Error, Kind, Result};
 use os::shared::SharedMemory;
 use os::socket::{connect_to, wait_for, Socket};
 

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{pidfd_send_signal, Signal};
 
 use super::usage::PROGRAM;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::socket::{connect_to, wait_for, Socket};
 
 /// How long a killed process may take to exit.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::usage::PROGRAM;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::programs;
 use os::socket::Listener;
 

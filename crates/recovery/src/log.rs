@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use ::log::LevelFilter;
 
 use config::Config;
-use os::error::{Error, Result};
+use errors::{Error, Result};
 use os::logging;
 use os::{files, private};
 

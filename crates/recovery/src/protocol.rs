@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::handover::Kept;
 use super::Process;
 use config::Config;
+use errors::{Error, Kind, Result};
 use format::checksum::Checksum;
 use levels::files::Inodes;
-use os::error::{Error, Kind, Result};
 use os::private;
 
 /// The version: it changes with every change of the messages or of the shared memory.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use os::error::{Error, Result};
+use errors::{Error, Result};
 use os::files;
 
 /// The files that this process has written, which its later jobs must not overwrite.

@@ -34,7 +34,7 @@
 //! span.bytes(1 << 20);
 //! drop(span);
 //! trace.finish();
-//! # Ok::<(), os::error::Error>(())
+//! # Ok::<(), errors::Error>(())
 //! ```
 
 #![deny(clippy::disallowed_methods)]

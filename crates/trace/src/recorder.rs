@@ -14,8 +14,8 @@ use super::file_name;
 use super::nvtx::Nvtx;
 use super::ring::{Kind, Producer, Record, Ring};
 use super::writer::Writer;
+use errors::Result;
 use os::clock::Clock;
-use os::error::Result;
 
 /// Where a recorder writes to.
 #[derive(Clone, Debug, Default)]

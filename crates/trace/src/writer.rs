@@ -13,8 +13,8 @@ use crossbeam::channel::{unbounded, Receiver, Sender};
 
 use super::json;
 use super::ring::Ring;
+use errors::{Error, Result};
 use os::descriptors::GuardedFd;
-use os::error::{Error, Result};
 use os::files;
 
 const PAUSE: Duration = Duration::from_millis(20);

@@ -7,12 +7,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use errors::{Error, Kind, Result};
 use format::aggregate::{self, Offsets};
 use format::delta::{self, Base, Table};
 use format::header::Decoded;
 use format::names;
 use indicatif::ProgressBar;
-use os::error::{Error, Kind, Result};
 use os::files;
 
 use crate::stored::scan::{self, Damaged, Key, Stored};

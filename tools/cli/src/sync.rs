@@ -126,7 +126,7 @@ fn lacking(
     name: &str,
     rank: u32,
     (here, there): (&Bases, &Bases),
-) -> os::error::Result<Vec<i32>> {
+) -> errors::Result<Vec<i32>> {
     let base_of = |file: &delta::Stored| {
         let table = delta::table_of(&file.file, file.part.clone(), &file.path);
         // What is damaged is told when it is copied.

@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 
 use super::{Agreement, Deferred, OTHER_HAS_FAILED};
-use engine::catalog::entry::Id;
+use catalog::Id;
 use engine::shared::Shared;
-use levels::files::AggregatePart;
+use errors::Result;
+use format::aggregate::AggregatePart;
 use mpi::{CollectiveQueue, Comm};
-use os::error::Result;
 use policy::rounds::WITHDRAWN;
 
 /// Stands for the length of a checkpoint that a process could not take.

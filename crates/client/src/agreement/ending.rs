@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::{file_state, Agreement, OTHER_HAS_FAILED};
 use engine::shared::Shared;
+use errors::Result;
 use mpi::Comm;
-use os::error::Result;
 use policy::rounds::{VALUES, WITHDRAWN};
 
 /// How long results of rounds are waited for in `VELOC_Finalize`. All processes have begun these or are

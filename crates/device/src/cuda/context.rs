@@ -9,7 +9,7 @@ use super::probe::name_and_bus_id;
 use super::{Context, CudaDevice};
 use crate::api::{Capabilities, DeviceInfo, Entered};
 use crate::device::Device;
-use os::error::Result;
+use errors::Result;
 
 /// In [`Entered`], beside the thread's earlier capture mode: the context was pushed.
 const PUSHED: u64 = 1 << 32;

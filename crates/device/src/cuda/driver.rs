@@ -8,7 +8,7 @@ pub(super) use driver::cuda::{CaptureMode, CONTEXT_IS_DESTROYED, INVALID_CONTEXT
 use driver::cuda::{DEINITIALIZED, NO_DEVICE, SONAME};
 use driver::{cuda_driver, LazyLibrary, Library};
 
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 cuda_driver! {
     /// The CUDA driver.

@@ -11,7 +11,7 @@ use super::driver::{Driver, CONTEXT_IS_DESTROYED, INVALID_CONTEXT};
 use super::Context;
 use crate::api::{Advice, MemoryInfo, MemoryKind, Owner};
 use crate::device::Device;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// `CU_MEMORYTYPE_HOST`.
 const MEMORY_TYPE_HOST: c_uint = 1;

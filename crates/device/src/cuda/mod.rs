@@ -25,8 +25,8 @@ use crate::api::{
     WaitMode,
 };
 use driver::CaptureMode;
+use errors::{Error, Kind, Result};
 use memory::Attributes;
-use os::error::{Error, Kind, Result};
 
 /// `CU_STREAM_LEGACY`.
 const LEGACY: usize = 1;

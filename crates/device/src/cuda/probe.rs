@@ -8,7 +8,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::driver::Driver;
 use crate::api::{Capabilities, DeviceInfo};
-use os::error::Result;
+use errors::Result;
 
 /// The driver's report.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use super::*;
-use crate::catalog::state::Worker;
 use crate::Engine;
+use catalog::state::Worker;
 use config::Config;
 use levels::host_buffer::HostBuffer;
 use os::mapping::Mapping;
@@ -68,7 +68,7 @@ fn a_part_is_written_from_what_the_application_has() {
         let len = written.len();
         // Different from the application's bytes.
         std::fs::write(&scratch, vec![0; len]).unwrap();
-        let place = levels::files::AggregatePart {
+        let place = format::aggregate::AggregatePart {
             offset: 0,
             ranks: 1,
             identity: format::identity::Identity { run: 1, generation: 0 },

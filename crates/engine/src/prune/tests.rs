@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use crate::catalog::entry::{Part, Region};
 use crate::Engine;
+use catalog::ledger::{self, Ledger, Record, Standing};
+use catalog::space::Extent;
+use catalog::{Part, Region};
 use config::Config;
 use format::identity::Identity;
 use levels::host_buffer::HostBuffer;
-use levels::ledger::{self, Ledger, Record, Standing};
-use levels::space::Extent;
 use os::files;
 use os::mapping::Mapping;
 use os::shared::SharedMemory;
@@ -40,13 +40,13 @@ fn write_of(text: &str, versions: &[i32], identity: Identity) {
         ],
     };
     let of_job = SharedMemory::create("veloc-test", 1 << 20).unwrap();
-    let mut ledger = Ledger::new(&of_job).unwrap();
+    let mut ledger = Ledger::new(of_job.words().unwrap()).unwrap();
     for version in versions {
         let standing = Standing { in_host: true, ..Standing::default() };
         ledger.put(&record(*version), standing).unwrap();
     }
     let host = HostBuffer::over(Mapping::of(&memory).unwrap(), 1 << 20, false);
-    let left = ledger::read(&of_job).unwrap();
+    let left = ledger::read(of_job.words().unwrap()).unwrap();
     let (process, nowhere) = (Process::single(0), Vec::new());
     let engine = Engine::take_over(config, process, &nowhere, Some(host), &left, None).unwrap();
     engine.drain().unwrap();

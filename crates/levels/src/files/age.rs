@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::Files;
-use crate::level::FileLevel;
-use os::error::Result;
+use catalog::FileLevel;
+use errors::Result;
 use os::sync::Mutex;
 use os::times;
 
@@ -88,8 +88,9 @@ fn later_than(last: Option<SystemTime>, own: SystemTime) -> SystemTime {
 mod tests {
     use super::super::Names;
     use super::*;
-    use crate::files::{AggregatePart, Output};
+    use crate::files::Output;
     use config::Config;
+    use format::aggregate::AggregatePart;
     use format::identity::Identity;
     use std::fs::File;
 

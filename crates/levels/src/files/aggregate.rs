@@ -11,18 +11,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Serialize};
-
 use super::opened::ProvenBy;
 use super::{Files, Opened, Output};
-use crate::level::FileLevel;
-use format::aggregate::{self, Offsets, Proofs};
+use catalog::FileLevel;
+use errors::{Error, Kind, Result};
+use format::aggregate::{self, AggregatePart, Offsets, Proofs};
 use format::frames::Content;
 use format::header::Header;
 use format::identity::{self, Identity};
 use format::names;
 use format::proof::{Digest, Proof, DIGEST_LEN};
-use os::error::{Error, Kind, Result};
 use os::files;
 
 /// The end of the roll's name. Of a ".roll", which older versions of this library left, the lines are shorter.
@@ -34,26 +32,6 @@ const LINE: u64 = 24 + DIGEST_LEN as u64 + identity::LEN as u64;
 
 /// The most lines of a roll. A longer file is no roll, and its length must not cost memory.
 const MOST_LINES: u64 = 1 << 22;
-
-/// Where a process's part of an aggregated file goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AggregatePart {
-    /// The part's first byte.
-    pub offset: u64,
-    /// How many processes have a part.
-    pub ranks: u32,
-    /// The run that makes it.
-    pub identity: Identity,
-    /// Tells this file from others of the run.
-    pub attempt: u64,
-}
-
-impl AggregatePart {
-    /// Tells the run from others in names of files.
-    pub fn job(&self) -> u32 {
-        self.identity.run as u32
-    }
-}
 
 impl Files {
     /// The aggregated file of a checkpoint and its table, if there is a place for both.

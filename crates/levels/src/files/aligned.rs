@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use os::error::Result;
+use errors::Result;
 use os::files;
 
 /// The largest page that matters: that of the page cache.

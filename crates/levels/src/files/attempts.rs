@@ -5,9 +5,10 @@ use std::cell::OnceCell;
 
 use super::aggregate::{temporary_of, ROLL};
 use super::rescue::Roll;
-use super::{AggregatePart, Files};
+use super::Files;
+use errors::Result;
+use format::aggregate::AggregatePart;
 use format::{aggregate, names};
-use os::error::Result;
 use os::files;
 
 /// The name of a file that an attempt at an aggregated file has left.

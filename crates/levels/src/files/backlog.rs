@@ -11,8 +11,8 @@ use super::expected::Evidence;
 use super::live::check_same_ranks;
 use super::runs::proof_of;
 use super::{Files, Opened};
-use crate::level::FileLevel;
-use os::error::Result;
+use catalog::FileLevel;
+use errors::Result;
 use os::{files, times};
 use policy::interval::{self, LeftVersion};
 

@@ -3,10 +3,10 @@
 use std::fs::File;
 
 use super::{Files, Naming, Output, Written};
-use crate::level::FileLevel;
+use catalog::FileLevel;
 use config::Compress;
+use errors::{Error, Kind, Result};
 use format::proof::Proof;
-use os::error::{Error, Kind, Result};
 use os::files::{self, Durability};
 use os::times;
 

@@ -8,8 +8,8 @@
 
 use std::path::{Path, PathBuf};
 
+use errors::{Kind, Result};
 use format::checksum::{self, Checksum};
-use os::error::{Kind, Result};
 use os::files::{self, Durability};
 
 /// The checksums of a job.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustix::fs::{fstat, open, Mode, OFlags};
 
 use super::Files;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// A directory as it was when the job began.
 #[derive(Debug)]

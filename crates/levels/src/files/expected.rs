@@ -11,11 +11,11 @@ use std::thread::available_parallelism;
 use super::proven::Stamp;
 use super::{hashing, Files, Opened, Output, MOST_COMPRESSING};
 use config::{Compress, Proof as Setting};
+use errors::{Error, Kind, Result};
 use format::frames::{Codec, Compressor};
 use format::identity::Identity;
 use format::names;
 use format::proof::{self, Digest, Proof, Sort};
-use os::error::{Error, Kind, Result};
 use os::{attributes, files, memory};
 
 /// The bytes of a block, by which the system counts.

@@ -7,12 +7,12 @@ use std::time::SystemTime;
 
 use super::expected::Evidence;
 use super::{Files, Found, Opened};
-use crate::level::FileLevel;
+use catalog::FileLevel;
+use errors::{Error, Kind, Result};
 use format::checksum::Checksum;
 use format::delta::{self, Base, Stored, Table};
 use format::header::Decoded;
 use format::names;
-use os::error::{Error, Kind, Result};
 use os::files::{self, OtherUser};
 
 /// A copy of a checkpoint, or why it cannot be opened; and its owner, if that is another user.

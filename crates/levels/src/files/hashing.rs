@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::mpsc::{sync_channel, Receiver, Sender, SyncSender};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
+use errors::{Error, Kind, Result};
 use format::proof::{Digest, Hasher, Sort};
-use os::error::{Error, Kind, Result};
 use os::files;
 
 /// From so many bytes on, a thread is worth starting: hashing them takes some hundred microseconds.

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use super::{read_note, Files};
-use crate::level::FileLevel;
+use catalog::FileLevel;
+use errors::Result;
 use format::{aggregate, checksum, names};
-use os::error::Result;
 use os::{self, files};
 
 /// A file that scratch has beside whole files of checkpoints.
@@ -165,8 +165,8 @@ fn remove_unused(directory: &Path, names: Vec<String>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::AggregatePart;
     use config::Config;
+    use format::aggregate::AggregatePart;
     use format::identity::Identity;
     use format::proof::{Digest, Sort};
     use os::files::Durability;

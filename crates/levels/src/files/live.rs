@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::runs::proof_of;
 use super::Files;
-use crate::level::FileLevel;
+use catalog::FileLevel;
 use config::Proof as Setting;
-use os::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 use os::live_lock::LiveLocks;
 use os::sync::Mutex;
 

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use crate::level::FileLevel;
+use catalog::FileLevel;
 use config::{Compress, Config, Proof, SyncFiles};
+use errors::{Error, Result};
 use format::identity::Identity;
 use format::names::{self};
-use os::error::{Error, Result};
 use os::files::{self};
 use os::sync::Mutex;
 
@@ -51,7 +51,6 @@ mod straight;
 mod successor;
 
 use age::Ages;
-pub use aggregate::AggregatePart;
 use checksums::Checksums;
 pub use directories::Inodes;
 use directories::Known;

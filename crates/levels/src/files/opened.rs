@@ -4,13 +4,13 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::region::Region;
+use catalog::Region;
+use errors::{Error, Kind, Result};
 use format::delta::{self, Image};
 use format::frames::Content;
 use format::header::{Decoded, Header};
 use format::mark;
 use format::proof::Proof;
-use os::error::{Error, Kind, Result};
 use os::files;
 
 /// A checkpoint's file on disk.

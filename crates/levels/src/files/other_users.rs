@@ -5,14 +5,15 @@ use std::os::unix::fs::{chown, lchown, symlink};
 use std::path::Path;
 
 use super::aggregate::common_temporary;
-use super::{AggregatePart, Files, Found};
-use crate::level::FileLevel;
+use super::{Files, Found};
+use catalog::FileLevel;
 use config::Config;
+use errors::Kind;
+use format::aggregate::AggregatePart;
 use format::checksum::Checksum;
 use format::delta::{Base, Sparse, Table, REGION};
 use format::header::Header;
 use format::identity::Identity;
-use os::error::Kind;
 
 /// The user who owns nothing.
 const NOBODY: u32 = 65534;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Companions, Files, Opened};
+use errors::Result;
 use format::names::{self, Piece};
-use os::error::Result;
 use os::files;
 
 impl Files {
@@ -50,7 +50,7 @@ impl Files {
     /// Checks that the file at `path` is that checkpoint of that rank.
     ///
     /// # Errors
-    /// [`os::error::Kind::Corrupt`] if it is not; else the system's. Both name the path.
+    /// [`errors::Kind::Corrupt`] if it is not; else the system's. Both name the path.
     pub fn check_foreign(&self, path: &Path, name: &str, version: i32, rank: u32) -> Result<()> {
         self.of_rank(rank).checked(Opened::read(path)?, name, version, || Ok(())).map(drop)
     }

@@ -6,9 +6,9 @@ use std::thread;
 
 use super::aligned::Aligned;
 use super::hashing::{is_worth_a_thread, Hashing, Piece, PIECE};
+use errors::{Error, Result};
 use format::frames::Compressor;
 use format::proof::{Digest, Hasher, Sort};
-use os::error::{Error, Result};
 use os::{files, threads};
 
 /// A file that is being written, under its temporary name.

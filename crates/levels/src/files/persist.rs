@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{hashing, AggregatePart, Files};
-use crate::level::FileLevel;
+use super::{hashing, Files};
+use catalog::FileLevel;
+use errors::{Error, Result};
+use format::aggregate::AggregatePart;
 use format::names;
 use format::proof::Sort;
-use os::error::{Error, Result};
 use os::files::{self, Durability};
 use os::times;
 

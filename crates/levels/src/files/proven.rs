@@ -7,9 +7,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{hashing, Files};
+use errors::{Error, Result};
 use format::checksum::Checksum;
 use format::proof::{Digest, Sort};
-use os::error::{Error, Result};
 use os::files;
 use os::sync::Mutex;
 
@@ -100,7 +100,7 @@ impl Files {
 mod tests {
     use super::*;
     use config::Config;
-    use os::error::Kind;
+    use errors::Kind;
     use std::fs;
 
     /// Catches a file that is read each time, one that is trusted because of what was there before,

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::{Files, Naming, Output, Written};
-use crate::level::FileLevel;
+use catalog::FileLevel;
 use config::SyncFiles;
+use errors::Result;
 use format::identity::Identity;
 use format::names;
 use format::proof::Digest;
-use os::error::Result;
 use os::files::{self, Durability};
 
 impl Files {

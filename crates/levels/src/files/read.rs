@@ -5,8 +5,8 @@ use std::thread;
 
 use super::hashing::{self, is_worth_a_thread, Hashing, Piece, PIECE};
 use super::{Files, Opened};
+use errors::{Error, Kind, Result};
 use format::proof::{Digest, Hasher, Sort};
-use os::error::{Error, Kind, Result};
 use policy::slice::SLICE;
 
 /// Bytes of a checkpoint that somebody wants.

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::PoisonError;
 
 use super::{backlog::is_same, hashing::PIECE, Files, Opened, Output};
-use crate::level::FileLevel;
+use catalog::FileLevel;
+use errors::{Error, Kind, Result};
 use format::delta::{self, Base, Table, REGION};
 use format::header::Header;
 use format::identity::Identity;
-use os::error::{Error, Kind, Result};
 use os::files;
 
 impl Files {

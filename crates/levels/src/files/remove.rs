@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::{find, Files};
+use errors::Result;
 use format::names;
-use os::error::Result;
 use os::files;
 
 impl Files {

@@ -10,9 +10,9 @@ use std::time::SystemTime;
 use super::aggregate::{self as parts, Part};
 use super::attempts::Attempt;
 use super::{refuse_holes, Files};
-use crate::level::FileLevel;
+use catalog::FileLevel;
+use errors::{Kind, Result};
 use format::{aggregate, names};
-use os::error::{Kind, Result};
 use os::files;
 use policy::slice::SLICE;
 
@@ -160,8 +160,8 @@ pub(super) struct Roll {
 mod tests {
     use super::*;
     use crate::files::output::Output;
-    use crate::files::AggregatePart;
     use config::Config;
+    use format::aggregate::AggregatePart;
     use format::identity::Identity;
 
     /// Catches a part that nobody finds any more, a part that replaces a file that is there, one of another process,

@@ -5,9 +5,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::{refuse_holes, Files, Naming};
-use crate::level::FileLevel;
+use catalog::FileLevel;
+use errors::{Error, Kind, Result};
 use format::names;
-use os::error::{Error, Kind, Result};
 use os::files::{self, Durability, OtherUser};
 
 /// The most bytes of a path that the system takes (`PATH_MAX`).

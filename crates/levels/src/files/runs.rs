@@ -4,11 +4,11 @@ use std::fs::File;
 use std::path::Path;
 
 use super::{Files, Found, Opened};
-use crate::level::FileLevel;
+use catalog::FileLevel;
 use config::Proof as Setting;
+use errors::{Error, Kind, Result};
 use format::identity::Identity;
 use format::proof::Proof;
-use os::error::{Error, Kind, Result};
 use os::files;
 
 /// The proof of the file at `path`, if it has one. A pipe or a directory has none, and is not waited for.

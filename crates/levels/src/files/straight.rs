@@ -5,10 +5,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::aggregate::common_temporary;
-use super::{AggregatePart, Files, Naming, Output, Written};
-use crate::level::FileLevel;
+use super::{Files, Naming, Output, Written};
+use catalog::FileLevel;
+use errors::{Error, Result};
+use format::aggregate::AggregatePart;
 use format::identity::Identity;
-use os::error::{Error, Result};
 use os::files::{self, Durability};
 
 impl Files {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::{Files, Inodes};
 use config::Config;
-use os::error::Result;
+use errors::Result;
 
 impl Files {
     /// Opens the directories of a process that this one goes on for, as they were when that one

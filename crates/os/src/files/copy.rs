@@ -7,7 +7,7 @@ use std::path::Path;
 use std::ptr;
 
 use super::{create, finish_write, len, open_with, remove, write_error, Durability};
-use crate::error::{Error, Kind, Result};
+use errors::{Error, Kind, Result};
 
 /// The most bytes per system call, so that signals, errors and a request to stop are noticed in time.
 const COPY_STEP: u64 = 64 << 20;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{create, is_in_use, is_own, list, probe_room};
 use crate::descriptors::GuardedFd;
-use crate::error::{Error, Result};
+use errors::{Error, Result};
 
 /// The file that is locked as long as the folder is in use.
 const LOCK: &str = ".veloc-in-use";

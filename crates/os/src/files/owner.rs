@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use super::open_with;
-use crate::error::{Error, Kind, Result};
 use crate::sync::Mutex;
+use errors::{Error, Kind, Result};
 
 /// A user other than the effective one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use super::write_all_at;
-use crate::error::{Error, Result};
+use errors::{Error, Result};
 
 /// The bytes written: at least the default block size of any file system.
 const PROBE: usize = 64 << 10;
@@ -37,7 +37,7 @@ fn incompressible() -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
+    use errors::Kind;
 
     /// Catches a probe that leaves bytes behind, and one that writes none.
     #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use os::error::{Error, Result};
+use errors::{Error, Result};
 use os::mapping::{supports_populate, Mapping};
 use os::{affinity, memory};
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use errors::Error;
 use levels::host_buffer::TouchMethod;
-use os::error::Error;
 use os::memory::{self, HugePages};
 use os::shared::SharedMemory;
 use os::write_protection::WriteProtection;

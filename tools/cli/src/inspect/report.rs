@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use errors::Kind;
 use format::checksum;
 use format::delta::Table;
 use format::proof::Digest;
-use os::error::Kind;
 use serde::Serialize;
 
 use super::subject::{Opened, Said, Subject};

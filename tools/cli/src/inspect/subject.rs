@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context as _, Result};
 use config::Directories;
+use errors::{Error, Kind};
 use format::aggregate::{self, Offsets};
 use format::delta::{self, Image, Table};
 use format::frames::Content;
 use format::header::{Decoded, Header};
 use format::names;
 use format::proof::Proof;
-use os::error::{Error, Kind};
 use os::files;
 
 use crate::bases::{self, Bases};
@@ -154,7 +154,7 @@ impl Subject<'_> {
     }
 
     /// The checkpoint, of which its bases may have a part.
-    pub(super) fn image(&self, bases: &Bases) -> os::error::Result<Image> {
+    pub(super) fn image(&self, bases: &Bases) -> errors::Result<Image> {
         let find = |base: &delta::Base| match &self.identity {
             Some((name, rank, _)) => bases.find(name, *rank, base),
             None => Err(Error::invalid(

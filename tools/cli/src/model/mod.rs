@@ -11,7 +11,7 @@
 //! | `simulation` | a run |
 //! | `paper`, `predict` | questions to the model; `report`: the answers as text |
 //!
-//! Nothing here decides what the library decides: that is `policy`, `engine::catalog::state` and
+//! Nothing here decides what the library decides: that is `policy`, `catalog::state` and
 //! `levels::pages`. Nothing sleeps, nothing is random.
 
 mod cached;

@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use erasure::parity::ParityFile;
+use errors::{Error, Kind};
 use format::checksum;
 use format::frames::Content;
 use format::header::Header;
@@ -17,7 +18,6 @@ use format::names;
 use format::proof::{Digest, Proof, Sort};
 use indicatif::ProgressBar;
 use levels::files::refuse_holes;
-use os::error::{Error, Kind};
 use os::files;
 
 use super::scan::{Key, Stored};
@@ -143,7 +143,7 @@ pub(crate) fn look(copy: &mut Copy) {
 }
 
 /// Reads a copy's proof and header.
-fn read_header(copy: &mut Copy) -> os::error::Result<()> {
+fn read_header(copy: &mut Copy) -> errors::Result<()> {
     if copy.place == Place::Parity {
         return ParityFile::read(&copy.path).map(drop);
     }
@@ -220,7 +220,7 @@ fn read_copy(
     file: &str,
     copy: &Copy,
     bar: &ProgressBar,
-) -> os::error::Result<(Option<Proof>, Digest)> {
+) -> errors::Result<(Option<Proof>, Digest)> {
     let opened = files::open(&copy.path)?;
     let proof = match copy.place {
         Place::Aggregated => copy.proof.clone(),

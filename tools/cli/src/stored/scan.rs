@@ -97,5 +97,5 @@ pub(crate) fn offsets(path: &Path, meta: Option<&Path>, file: &str) -> Result<Of
         }
         Ok(offsets)
     };
-    read().map_err(|error: os::error::Error| error.to_string())
+    read().map_err(|error: errors::Error| error.to_string())
 }

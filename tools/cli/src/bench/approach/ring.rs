@@ -71,7 +71,7 @@ impl<'a> Ring<'a> {
             ring,
             copied: (0..SLOTS)
                 .map(|_| Event::new(device, WaitMode::Spin))
-                .collect::<os::error::Result<_>>()?,
+                .collect::<errors::Result<_>>()?,
             host,
             places: Vec::new(),
             end: 0,

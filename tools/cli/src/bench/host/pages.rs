@@ -230,7 +230,7 @@ fn len(unit: &std::ops::Range<u64>) -> usize {
 pub(crate) fn touch_all(
     buffer: &HostBuffer,
     threads: u32,
-    touch: impl Fn(&std::ops::Range<u64>) -> os::error::Result<()> + Sync,
+    touch: impl Fn(&std::ops::Range<u64>) -> errors::Result<()> + Sync,
 ) -> Result<()> {
     on_threads(threads, |_| {
         while let Claim::Unit(unit) = buffer.claim() {

@@ -2,9 +2,9 @@
 //! them in reverse.
 
 use anyhow::{bail, Result};
-use engine::catalog::entry::{Id, Level, Part, Region};
-use engine::catalog::state::{Acquire, Destination, Reserve};
-use levels::space::Extent;
+use catalog::space::Extent;
+use catalog::state::{Acquire, Destination, Reserve};
+use catalog::{Id, Level, Part, Region};
 
 use super::super::machine::{Actor, Machine};
 use super::super::motion::Motion;

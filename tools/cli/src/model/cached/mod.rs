@@ -10,9 +10,9 @@ mod prepare;
 mod transfer;
 
 use anyhow::{ensure, Result};
-use engine::catalog::entry::Level;
-use engine::catalog::state::{Shape, State};
-use levels::level;
+use catalog::level;
+use catalog::state::{Shape, State};
+use catalog::Level;
 use levels::pages::{Pages, TOUCH_UNIT};
 use policy::bandwidth::BandwidthArbiter;
 use policy::idle_window::Forecast;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use engine::catalog::entry::Level;
+use catalog::Level;
 use levels::pages::{Pages, TOUCH_UNIT};
 use policy::map::may_map;
 use policy::register::{self, Next, Pin};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use anyhow::{bail, ensure, Context, Result};
-use levels::space::{Extent, Space};
+use catalog::space::{Extent, Space};
 
 /// A version that was kept.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure, Context, Result};
+use catalog::space::{cut, Extent};
 use device::Stream;
-use levels::space::{cut, Extent};
 
 use self::ledger::Source;
 use super::trace::NAME;

@@ -82,7 +82,7 @@ fn carry(shared: &Arc<Shared>, direction: &Direction) -> Result<()> {
 fn carry_on(shared: &Shared, direction: &Direction, stream: &Stream) -> Result<()> {
     let mut events = (0..QUEUED)
         .map(|_| Event::new(&shared.device, WaitMode::Spin))
-        .collect::<os::error::Result<Vec<_>>>()?;
+        .collect::<errors::Result<Vec<_>>>()?;
     let mut queued: VecDeque<(Move, Event)> = VecDeque::new();
     // Since when the bus has had work of this direction.
     let mut since = Instant::now();

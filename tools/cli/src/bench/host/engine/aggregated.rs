@@ -14,9 +14,9 @@ use anyhow::{ensure, Context, Result};
 use config::Config;
 use engine::place::Place as Region;
 use engine::Engine;
+use format::aggregate::AggregatePart;
 use format::header::Header;
 use format::identity::Identity;
-use levels::files::AggregatePart;
 use recovery::Process;
 use tempfile::TempDir;
 

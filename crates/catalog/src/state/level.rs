@@ -1,0 +1,238 @@
+//! The levels of memory in the catalog: for each its row, its room and its own lists. Nothing else in the
+//! catalog knows which levels there are.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::State;
+use crate::entry::{Entry, Stage};
+use crate::level::LevelSpec;
+use crate::space::{Extent, Space};
+use crate::{Id, Level, Part, MOST, PARTS};
+use policy::evict::EvictionClass;
+
+/// A level of memory.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) spec: LevelSpec,
+    pub(super) space: Space,
+    /// Free room that nobody gets for now, as its pages are being given back to the system.
+    pub(super) aside: u64,
+    /// Whether it will not grow any more.
+    pub(super) complete: bool,
+    /// Checkpoints that could be flushed from it. Consumed ones come last, the others in the order in which
+    /// they were taken.
+    pub(super) flush: BTreeSet<(bool, Id)>,
+    pub(super) victims: BTreeSet<(EvictionClass, Id)>,
+    /// Hinted checkpoints that could be fetched to it.
+    pub(super) hinted: BTreeSet<(u64, Id)>,
+    /// Whether a flush from it waits for room below: ephemeral checkpoints may then spill to files.
+    pub(super) starved: bool,
+    /// Flushes from it that are under way.
+    pub(super) flushing: u32,
+}
+
+impl Memory {
+    pub(super) fn new(spec: LevelSpec) -> Memory {
+        let mut space = Space::new(spec.granule);
+        if !spec.grows {
+            space.grow(spec.capacity);
+        }
+        Memory {
+            space,
+            aside: 0,
+            complete: !spec.grows || spec.capacity == 0,
+            spec,
+            flush: BTreeSet::new(),
+            victims: BTreeSet::new(),
+            hinted: BTreeSet::new(),
+            starved: false,
+            flushing: 0,
+        }
+    }
+
+    /// Whether `len` bytes would fit if it were empty.
+    pub(super) fn fits(&self, len: u64) -> bool {
+        self.space.rounded(len) <= self.spec.capacity
+    }
+}
+
+impl State {
+    pub(super) fn level(&self, level: Level) -> &Memory {
+        &self.levels[level.index()]
+    }
+
+    pub(super) fn level_mut(&mut self, level: Level) -> &mut Memory {
+        &mut self.levels[level.index()]
+    }
+
+    /// All levels of memory, the fastest first.
+    pub fn levels(&self) -> impl DoubleEndedIterator<Item = Level> {
+        (0..self.levels.len()).map(Level::new)
+    }
+
+    /// The level that files are written from and read to.
+    pub fn staging(&self) -> Level {
+        self.staging
+    }
+
+    /// The name of a level in messages.
+    pub fn name_of(&self, level: Level) -> &'static str {
+        self.level(level).spec.name
+    }
+
+    /// The first level that captures a part.
+    pub(super) fn top(&self, part: Part) -> Level {
+        self.tops[part as usize]
+    }
+
+    /// The next lower level that could hold `len` bytes.
+    pub(super) fn below(&self, level: Level, len: u64) -> Option<Level> {
+        self.levels().skip(level.index() + 1).find(|&below| self.level(below).fits(len))
+    }
+
+    /// The next part that a flush of an entry from a level would copy, and the destination.
+    pub(super) fn flush_of(&self, entry: &Entry, level: Level) -> Option<(Part, Level)> {
+        PARTS.into_iter().find_map(|part| {
+            let state = entry.part(part);
+            let flushable =
+                state.len > 0 && state.is_ready(level) && state.is_absent(level.index() + 1..MOST);
+            flushable.then(|| Some((part, self.below(level, state.len)?)))?
+        })
+    }
+
+    /// The next part that a fetch of an entry to a level would copy, and the source.
+    pub(super) fn fetch_of(&self, entry: &Entry, level: Level) -> Option<(Part, Level)> {
+        PARTS.into_iter().find_map(|part| {
+            let state = entry.part(part);
+            let below = self.below(level, state.len)?;
+            let fetchable = state.len > 0
+                && level >= self.top(part)
+                && state.is_absent(0..level.index() + 1)
+                && state.is_ready(below)
+                && self.level(level).fits(state.len);
+            fetchable.then_some((part, below))
+        })
+    }
+
+    /// Frees room.
+    pub(super) fn give_back(&mut self, level: Level, extents: &[Extent]) {
+        self.level_mut(level).space.release(extents);
+    }
+
+    /// Allocates room, without eviction.
+    pub(super) fn allocate(&mut self, level: Level, len: u64) -> Option<std::sync::Arc<[Extent]>> {
+        Some(self.level_mut(level).space.allocate(len)?.into())
+    }
+
+    /// A level will get `bytes`, none of which exist yet.
+    pub fn expect_capacity(&mut self, level: Level, bytes: u64) {
+        let level = self.level_mut(level);
+        level.spec.capacity = bytes;
+        level.complete = bytes == 0;
+    }
+
+    /// A level has grown by `bytes`.
+    pub fn grown(&mut self, level: Level, bytes: u64) {
+        self.level_mut(level).space.grow(bytes);
+        self.changes += 1;
+    }
+
+    /// A level will not grow any more, and nothing waits for the rest.
+    pub fn completed(&mut self, level: Level) {
+        self.level_mut(level).complete = true;
+        self.resized(level);
+    }
+
+    /// Gives out freed room first, as it has pages already, or else goes by FIFO, as in HiPC'22.
+    pub fn pack(&mut self, level: Level, packs: bool) {
+        self.level_mut(level).space.pack(packs);
+    }
+
+    /// Sets aside free room that `find` picks in one of the runs of free bytes, the last one first.
+    /// To be followed by [`State::put_back`].
+    pub fn set_aside(
+        &mut self,
+        level: Level,
+        find: impl FnMut(Range<u64>) -> Option<Range<u64>>,
+    ) -> Option<Range<u64>> {
+        let memory = self.level_mut(level);
+        let found = memory.space.holes().find_map(find)?;
+        let len = found.end - found.start;
+        if !memory.space.take(&[Extent { offset: found.start, len }]) {
+            return None;
+        }
+        memory.aside += len;
+        Some(found)
+    }
+
+    /// Frees room that was set aside.
+    pub fn put_back(&mut self, level: Level, room: &Range<u64>) {
+        let len = room.end - room.start;
+        let memory = self.level_mut(level);
+        memory.aside -= len;
+        memory.space.release(&[Extent { offset: room.start, len }]);
+        self.changes += 1;
+    }
+
+    /// The most bytes of a level that were used at once since the last call.
+    pub fn most_used(&mut self, level: Level) -> u64 {
+        self.level_mut(level).space.most_taken()
+    }
+
+    /// Limits a level to what is used of its first `bytes` and its existing room beyond them, as
+    /// memory is short.
+    pub fn limit(&mut self, level: Level, bytes: u64) {
+        let memory = self.level_mut(level);
+        memory.space.withdraw(bytes.next_multiple_of(memory.spec.granule));
+        self.resized(level);
+    }
+
+    /// Limits a level like [`State::limit`], but permanently.
+    pub fn shorten(&mut self, level: Level, bytes: u64) {
+        self.limit(level, bytes);
+        self.level_mut(level).space.forget_withdrawn();
+    }
+
+    /// Removes the limit of [`State::limit`].
+    pub fn lift_limit(&mut self, level: Level) {
+        self.level_mut(level).space.restore();
+        self.resized(level);
+    }
+
+    fn resized(&mut self, level: Level) {
+        let memory = self.level_mut(level);
+        memory.spec.capacity = memory.space.capacity();
+        self.changes += 1;
+        let ids: Vec<Id> = self.entries.keys().copied().collect();
+        for id in ids {
+            self.reindex(id);
+        }
+    }
+
+    /// The room of a level in bytes: all that exists, and the free part.
+    pub fn room(&self, level: Level) -> (u64, u64) {
+        let space = &self.level(level).space;
+        (space.capacity(), space.free())
+    }
+
+    /// The used bytes of a level.
+    pub fn used(&self, level: Level) -> u64 {
+        let (capacity, free) = self.room(level);
+        capacity - free
+    }
+
+    /// The bytes of checkpoints that the levels of memory can hold.
+    pub fn memory(&self) -> u64 {
+        self.levels.iter().map(|level| level.spec.capacity).sum()
+    }
+
+    /// A copy has failed: frees its room.
+    pub(super) fn copy_failed(&mut self, id: Id, part: Part, level: Level) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let copy = entry.part_mut(part).copy_mut(level);
+        let extents = std::mem::take(&mut copy.extents);
+        copy.stage = Stage::Failed;
+        self.give_back(level, &extents);
+    }
+}

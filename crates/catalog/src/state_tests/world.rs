@@ -1,0 +1,397 @@
+//! A world of small levels that hold real bytes, and a job in it: it does what the engine does, one step at a
+//! time, with plain vectors as memory.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::entry::{FileCopy, PartState};
+use crate::ledger::plain::Plain;
+use crate::ledger::{self, Ledger};
+use crate::level::LevelSpec;
+use crate::space::{cut, Extent};
+use crate::state::*;
+use crate::{FileLevel, Id, Level, Region, PARTS};
+use errors::{Error, Kind};
+use policy::order::RestoreOrder;
+
+pub(super) const GRANULE: u64 = 4;
+pub(super) const THIRD_GRANULE: u64 = 6;
+
+/// An active transfer.
+pub(super) enum Job {
+    Flush(MoveJob),
+    Fetch(MoveJob),
+    Write(FileJob),
+    Read(FileJob),
+    Persist(PersistJob),
+    Arrive(Arrival),
+}
+
+/// The bytes of a deferred capture, and where in the host buffer they belong.
+pub(super) type Deferred = Vec<(Vec<Extent>, Vec<u8>)>;
+
+pub(super) struct World {
+    pub(super) state: State,
+    pub(super) ledger: Plain,
+    /// The bytes of each level of memory.
+    pub(super) memory: Vec<Vec<u8>>,
+    pub(super) scratch: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
+    pub(super) persistent: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
+    pub(super) jobs: Vec<Job>,
+    /// What the writer of a persistent file has read before it has left memory to others.
+    pub(super) read_by_persist: HashMap<Id, BTreeMap<i32, Vec<u8>>>,
+    /// The deferred captures.
+    pub(super) deferred: HashMap<Id, Deferred>,
+    /// The captured bytes of each checkpoint.
+    pub(super) captured: HashMap<Id, BTreeMap<i32, Vec<u8>>>,
+    /// The bytes last captured for each version that was not cleaned up.
+    pub(super) expected: BTreeMap<i32, BTreeMap<i32, Vec<u8>>>,
+    /// Versions that were cleaned up: they are dropped when they are persistent.
+    pub(super) cleaned: BTreeSet<i32>,
+    /// Versions with a file that was removed because there were too many.
+    pub(super) pruned: BTreeSet<i32>,
+    /// The hints for each version that were neither used nor cleaned up.
+    pub(super) hinted: BTreeMap<i32, Vec<u64>>,
+    pub(super) hints: u64,
+    pub(super) to_map: u64,
+    pub(super) ephemeral: bool,
+    pub(super) scratch_wanted: bool,
+    pub(super) fill: u8,
+    hands_over: bool,
+}
+
+pub(super) const NAME: &str = "wave";
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job0 {
+    pub(super) device: u64,
+    pub(super) host: u64,
+    pub(super) third: Option<Third>,
+    pub(super) scratch: bool,
+    pub(super) persistent: bool,
+    pub(super) ephemeral: bool,
+    pub(super) order: RestoreOrder,
+    pub(super) beside: Option<u64>,
+}
+
+/// One more level of memory, which takes a row and bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Third {
+    /// With this many bytes, between the device cache and the host buffer.
+    Between(u64),
+    /// Below the host buffer.
+    Below(u64),
+}
+
+impl Job0 {
+    fn levels(self) -> Vec<LevelSpec> {
+        let device = LevelSpec::device(0, GRANULE);
+        let host = LevelSpec::host(self.host, GRANULE);
+        let third = |capacity| LevelSpec {
+            name: "third level",
+            key: "third_cache_size",
+            capacity,
+            granule: THIRD_GRANULE,
+            captures: [false, false],
+            grows: false,
+            staging: false,
+        };
+        match self.third {
+            None => vec![device, host],
+            Some(Third::Between(bytes)) => vec![device, third(bytes), host],
+            Some(Third::Below(bytes)) => vec![device, host, third(bytes)],
+        }
+    }
+}
+
+pub(super) fn failure() -> Error {
+    Error::new(Kind::System, "injected")
+}
+
+impl World {
+    pub(super) fn new(job: Job0) -> World {
+        let mut state = State::new(Shape {
+            memory: job.levels(),
+            scratch: job.scratch,
+            persistent: job.persistent && job.scratch,
+            ephemeral: job.ephemeral,
+            order: job.order,
+            beside: job.beside,
+        });
+        state.expect_capacity(Level::DEVICE, job.device);
+        let levels = job.levels().into_iter().enumerate();
+        let sizes = levels.map(|(row, spec)| if row == 0 { job.device } else { spec.capacity });
+        let ledger = Plain::of(1 << 20);
+        if !job.ephemeral {
+            state.note_to(Ledger::new(ledger.words()).unwrap());
+        }
+        World {
+            state,
+            ledger,
+            memory: sizes.map(|bytes| vec![0; bytes as usize]).collect(),
+            scratch: HashMap::new(),
+            persistent: HashMap::new(),
+            jobs: Vec::new(),
+            read_by_persist: HashMap::new(),
+            deferred: HashMap::new(),
+            captured: HashMap::new(),
+            expected: BTreeMap::new(),
+            cleaned: BTreeSet::new(),
+            pruned: BTreeSet::new(),
+            hinted: BTreeMap::new(),
+            hints: 0,
+            to_map: job.device,
+            ephemeral: job.ephemeral,
+            scratch_wanted: job.scratch,
+            fill: 0,
+            hands_over: false,
+        }
+    }
+
+    /// The world with a job that begins: all in the host buffer is for another job.
+    pub(super) fn handing_over(mut self) -> World {
+        self.hands_over = true;
+        self.state.hand_over_to(Ledger::new(self.ledger.words()).unwrap());
+        self
+    }
+
+    /// The job that goes on with memory and ledger if the process is killed now.
+    pub(super) fn heir(&self, job: Job0) -> World {
+        let mut heir = World::new(job);
+        heir.hands_over = true;
+        heir.ledger.copy_from(&self.ledger);
+        let (ledger, left) = Ledger::resume(heir.ledger.words()).unwrap();
+        heir.state.hand_over_to(ledger);
+        let staging = self.state.staging().index();
+        heir.memory[staging] = self.memory[staging].clone();
+        heir.scratch = self.scratch.clone();
+        heir.persistent = self.persistent.clone();
+        for (record, standing, slot) in left {
+            heir.state.take_over(&record, standing, Some(slot)).unwrap();
+        }
+        heir
+    }
+
+    /// Where a version is in the host buffer and whether it was restored, if that has all of it.
+    pub(super) fn kept(&self, version: i32) -> Option<([Vec<Extent>; 2], bool)> {
+        let entry = self.state.entry(self.state.find(NAME, version)?)?;
+        let staging = self.state.staging();
+        let all = entry.parts.iter().all(|part| part.len == 0 || part.is_ready(staging));
+        let extents = |part: &PartState| part.copy(staging).extents.to_vec();
+        let [first, second] = &entry.parts;
+        (all && entry.can_be_kept())
+            .then(|| ([extents(first), extents(second)], entry.consumed.is_some()))
+    }
+
+    /// The successor if the process is killed now, with its host buffer, files and ledger.
+    pub(super) fn successor(&self, job: Job0) -> World {
+        let mut successor = World::new(Job0 { device: 0, ..job });
+        let staging = self.state.staging().index();
+        successor.memory[staging] = self.memory[staging].clone();
+        successor.scratch = self.scratch.clone();
+        successor.persistent = self.persistent.clone();
+        for (record, standing, _) in ledger::read(self.ledger.words()).unwrap() {
+            successor.state.take_over(&record, standing, None).unwrap();
+        }
+        successor
+    }
+
+    /// Whether all of a version has left the device.
+    pub(super) fn left_the_device(&self, version: i32) -> bool {
+        let file = (NAME.to_string(), version);
+        let Some(id) = self.state.find(NAME, version) else { return false };
+        let entry = self.state.entry(id).unwrap();
+        entry.scratch == FileCopy::Present && self.scratch.contains_key(&file)
+            || entry.parts.iter().all(|part| part.len == 0 || part.is_ready(self.state.staging()))
+    }
+
+    pub(super) fn map(&mut self) {
+        let chunk = self.to_map.min(12);
+        self.to_map -= chunk;
+        if chunk > 0 {
+            self.state.grown(Level::DEVICE, chunk);
+        }
+        if self.to_map == 0 {
+            self.state.completed(Level::DEVICE);
+        }
+    }
+
+    /// Takes one checkpoint as the engine does. False: there is no room.
+    pub(super) fn capture(&mut self, version: i32, lens: [u64; 2]) -> bool {
+        self.capture_from(version, lens, false)
+    }
+
+    /// Takes one checkpoint; with `deferred`, bytes for the host buffer are copied later.
+    pub(super) fn capture_from(&mut self, version: i32, lens: [u64; 2], deferred: bool) -> bool {
+        let id = self.state.open(NAME, version);
+        let Ok(to) = self.state.destination(lens) else {
+            self.state.abort(id);
+            return false;
+        };
+        let mut arriving = [false; 2];
+        let mut later: Deferred = Vec::new();
+        self.fill = self.fill.wrapping_add(1);
+        let mut regions = Vec::new();
+        let mut content = BTreeMap::new();
+        for part in PARTS {
+            let len = lens[part as usize];
+            if len == 0 {
+                continue;
+            }
+            let region = part as i32;
+            let bytes: Vec<u8> =
+                (0..len).map(|i| self.fill.wrapping_mul(31).wrapping_add(i as u8)).collect();
+            let mut offset = 0;
+            if let Destination::Memory(level) = to[part as usize] {
+                let mut turns = 0;
+                let extents = loop {
+                    match self.state.reserve(id, part, len, level) {
+                        Reserve::Got { base, extents } => {
+                            offset = base;
+                            break extents;
+                        }
+                        Reserve::Never(_) => {
+                            self.state.abort(id);
+                            return false;
+                        }
+                        Reserve::Wait(_) => {
+                            turns += 1;
+                            assert!(turns < 200, "told to wait for what never comes");
+                            self.everybody_works();
+                        }
+                    }
+                };
+                let room: Vec<Extent> = cut(&extents, 0, len).collect();
+                if deferred && level == self.state.staging() {
+                    arriving[part as usize] = true;
+                    later.push((room, bytes.clone()));
+                } else {
+                    self.put(level, &room, &bytes);
+                }
+            }
+            regions.push(Region { id: region, size: len, part, offset });
+            content.insert(region, bytes);
+        }
+        if to.contains(&Destination::File) {
+            self.scratch.insert((NAME.into(), version), content.clone());
+            self.state.commit_file(id, regions, None, true);
+        } else {
+            self.deferred.insert(id, later);
+            self.state.commit_deferred(id, regions, arriving, true);
+        }
+        self.captured.insert(id, content.clone());
+        self.expected.insert(version, content);
+        self.cleaned.remove(&version);
+        self.pruned.remove(&version);
+        true
+    }
+
+    pub(super) fn put(&mut self, level: Level, room: &[Extent], bytes: &[u8]) {
+        let mut at = 0;
+        for extent in room {
+            let to = extent.offset as usize..(extent.offset + extent.len) as usize;
+            self.memory(level)[to].copy_from_slice(&bytes[at..at + extent.len as usize]);
+            at += extent.len as usize;
+        }
+    }
+
+    pub(super) fn memory(&mut self, level: Level) -> &mut Vec<u8> {
+        &mut self.memory[level.index()]
+    }
+
+    /// Restores a version. The result must be what was captured.
+    pub(super) fn restore(&mut self, version: i32) {
+        self.restore_and(version, |state, id| state.end_restore(id, true));
+    }
+
+    /// Restores a version, and calls `end` at the end.
+    pub(super) fn restore_and(&mut self, version: i32, end: impl FnOnce(&mut State, Id)) {
+        let Some(id) = self.state.find(NAME, version) else {
+            if self.expected.contains_key(&version) && !self.cleaned.contains(&version) {
+                // Only an ephemeral job without files may have discarded it, and only if consumed.
+                assert!(self.ephemeral && !self.scratch_wanted, "version {version} was lost");
+                assert!(self.state.counts().discards > 0);
+            }
+            return;
+        };
+        let doomed = self.state.entry(id).unwrap().doomed;
+        self.state.begin_restore(id);
+        // Workers continue, and must not touch it.
+        self.begin_jobs();
+        let regions = self.state.regions(id).unwrap();
+        for region in regions.iter() {
+            let found = self.read(id, region, version);
+            assert_eq!(found, self.expected[&version][&region.id], "version {version}");
+        }
+        end(&mut self.state, id);
+        let hints = self.hinted.get_mut(&version).filter(|hints| !hints.is_empty());
+        if let (Some(hints), false) = (hints, doomed) {
+            hints.remove(0);
+        }
+    }
+
+    /// Hints a version, whether it exists or not.
+    pub(super) fn hint(&mut self, version: i32) {
+        self.state.hint(NAME, version);
+        self.hints += 1;
+        self.hinted.entry(version).or_default().push(self.hints);
+    }
+
+    pub(super) fn read(&mut self, id: Id, region: &Region, version: i32) -> Vec<u8> {
+        loop {
+            match self.state.acquire(id, region.part) {
+                Acquire::Memory(source) => {
+                    let bytes = self.bytes(&source, region);
+                    self.state.check().unwrap();
+                    self.state.release(id, region.part, source.level);
+                    return bytes;
+                }
+                Acquire::File => {
+                    let file = (NAME.to_string(), version);
+                    let content = self.scratch.get(&file).or_else(|| self.persistent.get(&file));
+                    return content.unwrap()[&region.id].clone();
+                }
+                Acquire::Wait => {
+                    // The event that it waits for may be behind other work of a worker.
+                    let begun = !self.jobs.is_empty() || self.begin_jobs();
+                    assert!(begun, "waiting for nobody");
+                    self.end_job(0, false);
+                }
+                Acquire::Lost => panic!("version {version} is nowhere"),
+            }
+        }
+    }
+
+    pub(super) fn prune(&mut self, version: i32, level: FileLevel) {
+        if self.ephemeral || !self.state.forget_file(NAME, version, level) {
+            return;
+        }
+        let file = (NAME.to_string(), version);
+        match level {
+            FileLevel::Scratch => self.scratch.remove(&file),
+            FileLevel::Persistent => self.persistent.remove(&file),
+        };
+        self.pruned.insert(version);
+        if self.state.find(NAME, version).is_none() {
+            self.expected.remove(&version);
+        }
+    }
+
+    pub(super) fn cleanup(&mut self) {
+        for version in self.state.cleanup(NAME) {
+            self.scratch.remove(&(NAME.to_string(), version));
+        }
+        self.cleaned.extend(self.expected.keys());
+        self.hinted.clear();
+    }
+}
+
+pub(super) fn world(device: u64, host: u64, scratch: bool, ephemeral: bool) -> World {
+    let order = RestoreOrder::Reverse;
+    let (persistent, beside) = (false, None);
+    let job = Job0 { device, host, third: None, scratch, persistent, ephemeral, order, beside };
+    let mut world = World::new(job);
+    while world.to_map > 0 {
+        world.map();
+    }
+    world
+}

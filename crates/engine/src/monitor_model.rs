@@ -1,0 +1,455 @@
+//! The catalog's concurrency, model-checked: application and workers are threads whose interleavings shuttle
+//! tries at random. A wait that never ends is a deadlock, which shuttle reports.
+//!
+//! Run with `cargo test --features model-check --lib model`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test stops at the first fault.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use shuttle::sync::Mutex;
+use shuttle::thread;
+
+use super::entry::{Id, Level, Part, Region};
+use super::monitor::{Catalog, Worker};
+use super::state::*;
+use catalog::level::LevelSpec;
+use catalog::space::{cut, side_by_side};
+use errors::{Error, Kind};
+use policy::order::RestoreOrder;
+
+const ITERATIONS: usize = 3_000;
+const LEN: u64 = 4;
+
+struct Job {
+    catalog: Catalog,
+    /// The bytes of each level. Their locks are not the catalog's: copies run concurrently, as in the engine.
+    memory: Vec<Mutex<Vec<u8>>>,
+    /// Where in the host buffer the bytes of a deferred capture belong.
+    deferred: Mutex<HashMap<Id, Vec<u64>>>,
+}
+
+impl Job {
+    fn new(device: u64, host: u64, scratch: bool, ephemeral: bool) -> Arc<Job> {
+        Job::read_in(RestoreOrder::Reverse, device, host, scratch, ephemeral)
+    }
+
+    fn read_in(
+        order: RestoreOrder,
+        device: u64,
+        host: u64,
+        scratch: bool,
+        ephemeral: bool,
+    ) -> Arc<Job> {
+        Job::of_levels(order, &[device, host], scratch, ephemeral)
+    }
+
+    /// A job with levels of these sizes: device cache, host buffer, and lower ones.
+    fn of_levels(order: RestoreOrder, sizes: &[u64], scratch: bool, ephemeral: bool) -> Arc<Job> {
+        let mut memory = vec![LevelSpec::device(0, LEN), LevelSpec::host(sizes[1], LEN)];
+        memory.extend(sizes[2..].iter().map(|&capacity| LevelSpec {
+            name: "lower level",
+            captures: [false, false],
+            staging: false,
+            // Each copy takes more room there than its size.
+            ..LevelSpec::host(capacity, LEN + 2)
+        }));
+        let mut state = State::new(Shape {
+            memory,
+            scratch,
+            persistent: scratch && !ephemeral,
+            ephemeral,
+            order,
+            beside: Some(0),
+        });
+        state.expect_capacity(Level::DEVICE, sizes[0]);
+        Arc::new(Job {
+            catalog: Catalog::new(state),
+            memory: sizes.iter().map(|&bytes| Mutex::new(vec![0; bytes as usize])).collect(),
+            deferred: Mutex::new(HashMap::new()),
+        })
+    }
+
+    fn level(&self, level: Level) -> &Mutex<Vec<u8>> {
+        &self.memory[level.index()]
+    }
+
+    fn map(&self, device: u64) {
+        for _ in 0..device / LEN {
+            self.catalog.step(|state| state.grown(Level::DEVICE, LEN));
+        }
+        self.catalog.step(|state| state.completed(Level::DEVICE));
+    }
+
+    fn copy(&self, job: &MoveJob) {
+        for (from, to, len) in side_by_side(&job.from.extents, &job.to.extents, job.len) {
+            for i in 0..len {
+                let byte = self.level(job.from.level).lock().unwrap()[(from + i) as usize];
+                self.level(job.to.level).lock().unwrap()[(to + i) as usize] = byte;
+            }
+        }
+    }
+
+    /// A flusher; each flush in `fails` fails.
+    fn flush(&self, fails: &[usize]) {
+        self.flush_from(Level::DEVICE, fails);
+    }
+
+    fn flush_from(&self, level: Level, fails: &[usize]) {
+        let mut count = 0;
+        let next = |state: &mut State| state.next_flush(level);
+        while let Some(job) = self.catalog.next(Worker::Flush(level), next) {
+            self.copy(&job);
+            let result = if fails.contains(&count) {
+                MoveEnd::Failed(Error::new(Kind::System, "injected"))
+            } else {
+                MoveEnd::Done
+            };
+            count += 1;
+            self.catalog.step(|state| state.flush_done(&job, result));
+        }
+    }
+
+    fn fetch(&self) {
+        self.fetch_noting(Level::DEVICE, &Mutex::default());
+    }
+
+    fn write(&self) {
+        while let Some(job) = self.catalog.next(Worker::Write, State::next_write) {
+            thread::yield_now();
+            self.catalog.step(|state| state.write_done(&job, Ok(())));
+        }
+    }
+
+    fn persist(&self) {
+        while let Some(mut job) = self.catalog.next(Worker::Persist, State::next_persist) {
+            thread::yield_now();
+            self.catalog.step(|state| state.leave_memory(&mut job));
+            let alone = self.catalog.wait_for_transfer(|state| state.is_alone(job.id));
+            let Ok(alone) = alone else { return };
+            assert!(!alone, "each write succeeds");
+            self.catalog.step(|state| state.persist_done(&job, Ok(())));
+        }
+    }
+
+    fn capture(&self, version: i32, part: Part, level: Level) -> Result<(), Error> {
+        self.capture_from(version, part, level, false)
+    }
+
+    fn capture_from(
+        &self,
+        version: i32,
+        part: Part,
+        level: Level,
+        deferred: bool,
+    ) -> Result<(), Error> {
+        let id = self.catalog.step(|state| state.open("x", version));
+        let reserved = self.catalog.wait(|state| match state.reserve(id, part, LEN, level) {
+            Reserve::Got { extents, .. } => Some(Ok(extents)),
+            Reserve::Never(error) => Some(Err(error)),
+            Reserve::Wait(_) => None,
+        });
+        let extents = match reserved.and_then(|inner| inner) {
+            Ok(extents) => extents,
+            Err(error) => {
+                self.catalog.step(|state| state.abort(id));
+                return Err(error);
+            }
+        };
+        let room: Vec<u64> =
+            cut(&extents, 0, LEN).flat_map(|e| e.offset..e.offset + e.len).collect();
+        let region = Region { id: 0, size: LEN, part, offset: 0 };
+        let mut arriving = [false; 2];
+        if deferred {
+            arriving[part as usize] = true;
+            self.deferred.lock().unwrap().insert(id, room);
+        } else {
+            for at in room {
+                self.level(level).lock().unwrap()[at as usize] = version as u8 + 1;
+            }
+        }
+        self.catalog.step(|state| state.commit_deferred(id, vec![region], arriving, true));
+        Ok(())
+    }
+
+    /// Copies deferred captures; each in `fails` fails.
+    fn arrive(&self, fails: &[i32]) {
+        while let Some(job) = self.catalog.next(Worker::Arrive, State::next_arrival) {
+            let room = self.deferred.lock().unwrap().remove(&job.id).unwrap();
+            let end = if fails.contains(&job.version) {
+                MoveEnd::Failed(Error::new(Kind::System, "injected"))
+            } else {
+                for at in room {
+                    self.level(Level::HOST).lock().unwrap()[at as usize] = job.version as u8 + 1;
+                }
+                MoveEnd::Done
+            };
+            self.catalog.step(|state| state.arrived(job.id, end));
+        }
+    }
+
+    fn restore(&self, version: i32, part: Part) {
+        let id = self.catalog.read(|state| state.find("x", version)).expect("it is live");
+        self.catalog.step(|state| state.begin_restore(id));
+        let acquired = self
+            .catalog
+            .wait(|state| match state.acquire(id, part) {
+                Acquire::Wait => None,
+                acquired => Some(acquired),
+            })
+            .unwrap();
+        match acquired {
+            Acquire::Memory(source) => {
+                for extent in cut(&source.extents, 0, LEN) {
+                    for at in extent.offset..extent.offset + extent.len {
+                        let byte = self.level(source.level).lock().unwrap()[at as usize];
+                        assert_eq!(byte, version as u8 + 1, "version {version}");
+                    }
+                }
+                self.catalog.step(|state| state.release(id, part, source.level));
+            }
+            Acquire::File => {}
+            other => panic!("{other:?}"),
+        }
+        self.catalog.step(|state| state.end_restore(id, true));
+    }
+
+    /// Fetches to a level, and records which versions.
+    fn fetch_noting(&self, level: Level, fetched: &Mutex<Vec<i32>>) {
+        let next = |state: &mut State| state.next_fetch(level);
+        while let Some(job) = self.catalog.next(Worker::Fetch(level), next) {
+            fetched.lock().unwrap().push(job.version);
+            self.copy(&job);
+            self.catalog.step(|state| state.fetch_done(&job, MoveEnd::Done));
+        }
+    }
+
+    fn finish(&self) {
+        self.catalog.read(|state| state.check()).unwrap();
+        self.catalog.stop();
+    }
+}
+
+fn run(job: &Arc<Job>, worker: impl Fn(&Job) + Send + Sync + 'static) -> thread::JoinHandle<()> {
+    let job = job.clone();
+    thread::spawn(move || worker(&job))
+}
+
+fn there_and_back(job: &Job) {
+    for version in 0..4 {
+        job.capture(version, Part::Device, Level::DEVICE).unwrap();
+    }
+    for version in (0..4).rev() {
+        job.restore(version, Part::Device);
+    }
+}
+
+fn end<const N: usize>(job: &Job, workers: [thread::JoinHandle<()>; N]) {
+    job.finish();
+    for worker in workers {
+        worker.join().unwrap();
+    }
+}
+
+/// A shot: forward with eviction, backward with fetches. Catches a lost wake-up, an eviction of a copy in
+/// use, and a fetch into room that is still in use.
+#[test]
+fn a_shot_comes_to_its_end_and_restores_what_it_took() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(2 * LEN, 8 * LEN, false, true);
+            let workers = [
+                run(&job, |job| job.map(2 * LEN)),
+                run(&job, |job| job.flush(&[])),
+                run(&job, Job::fetch),
+            ];
+            there_and_back(&job);
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// A shot with one more level below a host buffer for two checkpoints, from which they return
+/// through the host buffer. Catches a level whose worker is never woken, and room that is freed
+/// below without waking anyone.
+#[test]
+fn one_more_level_is_one_more_row() {
+    shuttle::check_random(
+        || {
+            let sizes = [LEN, 2 * LEN, 4 * (LEN + 2)];
+            let job = Job::of_levels(RestoreOrder::Reverse, &sizes, false, true);
+            let workers = [
+                run(&job, |job| job.map(LEN)),
+                run(&job, |job| job.flush(&[])),
+                run(&job, |job| job.flush_from(Level::HOST, &[])),
+                run(&job, Job::fetch),
+                run(&job, |job| job.fetch_noting(Level::HOST, &Mutex::default())),
+            ];
+            there_and_back(&job);
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// A job that writes files, with a host buffer for two checkpoints. Catches a wait for room that no write
+/// ends, and a drain that returns early or never.
+#[test]
+fn a_small_host_buffer_drains_to_files() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(0, 2 * LEN, true, false);
+            let workers = [run(&job, Job::write), run(&job, Job::persist)];
+            for version in 0..5 {
+                job.capture(version % 3, Part::Host, Level::HOST).unwrap();
+            }
+            job.catalog.wait_drained().unwrap();
+            job.catalog.read(|state| {
+                for version in 0..3 {
+                    let id = state.find("x", version).unwrap();
+                    assert_eq!(state.persist_settled(id), Some(true));
+                }
+            });
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// An ephemeral job that overflows to scratch: flushes find no room, and the writer must notice.
+#[test]
+fn starving_flushes_wake_the_writer() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(LEN, LEN, true, true);
+            let workers = [
+                run(&job, |job| job.map(LEN)),
+                run(&job, |job| job.flush(&[])),
+                run(&job, Job::write),
+            ];
+            there_and_back(&job);
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// A flush that fails: the application gets an error that there is no room, or the checkpoint is flushed
+/// later; no wait lasts for ever and nothing is lost.
+#[test]
+fn a_failed_flush_ends_the_wait_for_its_room() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(LEN, 4 * LEN, false, true);
+            let workers = [run(&job, |job| job.map(LEN)), run(&job, |job| job.flush(&[0]))];
+            job.capture(0, Part::Device, Level::DEVICE).unwrap();
+            if job.capture(1, Part::Device, Level::DEVICE).is_err() {
+                assert!(job.catalog.step(State::take_failure).is_some());
+                assert!(job.catalog.step(State::retry));
+                job.capture(1, Part::Device, Level::DEVICE).unwrap();
+            }
+            job.restore(0, Part::Device);
+            job.restore(1, Part::Device);
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// Deferred captures end while they are restored, written, waited for and replaced. Catches a wait for bytes
+/// that are there, and room that is reused too early.
+#[test]
+fn deferred_captures_end_while_others_wait_for_them() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(0, 3 * LEN, true, false);
+            let workers =
+                [run(&job, |job| job.arrive(&[3])), run(&job, Job::write), run(&job, Job::persist)];
+            for version in 0..2 {
+                job.capture_from(version, Part::Host, Level::HOST, true).unwrap();
+                // No other step wakes the worker.
+                job.catalog.wait(|state| (!state.arriving()).then_some(())).unwrap();
+            }
+            for version in [0, 1, 0, 2] {
+                job.capture_from(version, Part::Host, Level::HOST, true).unwrap();
+                job.restore(version, Part::Host);
+            }
+            job.capture_from(3, Part::Host, Level::HOST, true).unwrap();
+            job.capture(1, Part::Host, Level::HOST).unwrap();
+            job.catalog.wait_drained().unwrap();
+            job.catalog.read(|state| {
+                assert!(!state.arriving());
+                assert_eq!(state.find("x", 3), None, "its bytes have not come");
+                for version in 0..3 {
+                    let id = state.find("x", version).unwrap();
+                    assert_eq!(state.persist_settled(id), Some(true));
+                }
+            });
+            assert!(job.catalog.step(State::take_failure).is_some());
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// Hints that are given before their checkpoints are taken, one of which existed before: the fetches come in
+/// their order, and all hints are used. Catches hints that are lost or left over, and a fetch of a checkpoint
+/// that is being taken again.
+#[test]
+fn early_hints_order_the_fetches() {
+    shuttle::check_random(
+        || {
+            let job = Job::read_in(RestoreOrder::Random, 2 * LEN, 8 * LEN, false, true);
+            let fetched = Arc::new(Mutex::new(Vec::new()));
+            let noted = fetched.clone();
+            let workers = [
+                run(&job, |job| job.map(2 * LEN)),
+                run(&job, |job| job.flush(&[])),
+                run(&job, move |job| job.fetch_noting(Level::DEVICE, &noted)),
+            ];
+            let order = [2, 0, 3, 1];
+            job.capture(0, Part::Device, Level::DEVICE).unwrap();
+            job.catalog.step(|state| order.map(|version| state.hint("x", version)));
+            for version in 0..4 {
+                job.capture(version, Part::Device, Level::DEVICE).unwrap();
+            }
+            job.catalog.step(State::start_fetching);
+            // There is room for the first two together.
+            let here = |state: &mut State, version| {
+                state.find("x", version).is_some_and(|id| state.on_device(id, 0))
+            };
+            job.catalog.wait(|state| (here(state, 2) && here(state, 0)).then_some(())).unwrap();
+            for version in order {
+                job.restore(version, Part::Device);
+            }
+            let fetched = fetched.lock().unwrap().clone();
+            let mut rest = order.iter();
+            assert!(fetched.iter().all(|one| rest.any(|next| next == one)), "{fetched:?}");
+            job.catalog
+                .read(|state| assert_eq!(state.has_work(Worker::Fetch(Level::DEVICE)), false));
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// A worker that has failed ends every wait.
+#[test]
+fn a_dead_worker_keeps_nobody_waiting() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(LEN, 4 * LEN, false, true);
+            let workers = [
+                run(&job, |job| job.map(LEN)),
+                run(&job, |job| job.catalog.fail(Error::new(Kind::Internal, "the flusher died"))),
+            ];
+            let taken: Vec<_> =
+                (0..3).map(|v| job.capture(v, Part::Device, Level::DEVICE)).collect();
+            assert!(taken.iter().any(Result::is_err));
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
