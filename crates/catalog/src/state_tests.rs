@@ -114,31 +114,31 @@ fn make(world: &mut World, job: Job0, step: Step) {
         Step::Restore(version) => world.restore(version),
         Step::RestoreExpecting(version, next) => {
             world.restore_and(version, |state, id| {
-                state.end_restore_expecting(id, true, next);
+                state.up().end_restore_expecting(id, true, next);
             });
         }
         Step::Hint(version) => {
             world.hint(version);
         }
         Step::Expect(version, place, reads) => {
-            if let Some(id) = world.state.find(NAME, version) {
-                world.state.expect(id, place, reads);
+            if let Some(id) = world.state.checkpoints().find(NAME, version) {
+                world.state.up().expect(id, place, reads);
             }
         }
-        Step::Start => world.state.start_fetching(),
+        Step::Start => world.state.up().start_fetching(),
         Step::Retry => drop(world.state.retry()),
         Step::Cleanup => world.cleanup(),
         Step::Prune(version, level) => world.prune(version, level),
         Step::Limit(bytes) => {
-            let staging = world.state.staging();
-            world.state.limit(staging, bytes);
+            let staging = world.state.levels().staging();
+            world.state.growth().limit(staging, bytes);
         }
         Step::Lift => {
-            let staging = world.state.staging();
-            world.state.lift_limit(staging);
+            let staging = world.state.levels().staging();
+            world.state.growth().lift_limit(staging);
         }
         Step::GiveUp(version) => {
-            world.state.withdraw(NAME, version);
+            world.state.removal().withdraw(NAME, version);
             world.expected.remove(&version);
         }
     }

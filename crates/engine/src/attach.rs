@@ -64,7 +64,7 @@ impl Engine {
             return Ok(());
         }
         if reserved > 0 {
-            self.catalog.step(|state| state.expect_capacity(Level::DEVICE, reserved));
+            self.catalog.step(|state| state.growth().expect_capacity(Level::DEVICE, reserved));
             self.spawn("map", prepare::map)?;
             if self.host.is_some() {
                 self.spawn("flush", |shared| transfer::flush(shared, Level::DEVICE))?;
@@ -79,9 +79,9 @@ impl Engine {
             };
             let whole = host.want_first(most);
             self.catalog.step(|state| {
-                state.pack(Level::HOST, false);
+                state.growth().pack(Level::HOST, false);
                 if whole < host.len() {
-                    state.shorten(Level::HOST, whole);
+                    state.growth().shorten(Level::HOST, whole);
                 }
             });
             prepare::place(&self.shared);

@@ -22,7 +22,10 @@ impl Shared {
         match self.files.backlog(name, interval, limit) {
             // This job's own checkpoints are copied anyway.
             Ok(versions) => self.catalog.read(|state| {
-                versions.into_iter().filter(|version| !state.has_taken(name, *version)).collect()
+                versions
+                    .into_iter()
+                    .filter(|version| !state.checkpoints().has_taken(name, *version))
+                    .collect()
             }),
             Err(error) => {
                 log::warn!("the persist backlog of \"{name}\" cannot be determined: {error}");

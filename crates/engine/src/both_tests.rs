@@ -125,7 +125,8 @@ fn scratch_has_its_file_whatever_persistent_says() {
         let error = job.take(1, &[&[(1, &bytes)]]).unwrap_err();
         assert!(error.to_string().contains("persistent"), "{error}");
         assert!(fs::read(&job.paths(1)[0]).unwrap().ends_with(&bytes));
-        let has = |level| job.engine.catalog.read(|state| state.has_file("x", 1, level));
+        let has =
+            |level| job.engine.catalog.read(|state| state.checkpoints().has_file("x", 1, level));
         assert!(has(FileLevel::Scratch) && !has(FileLevel::Persistent));
     }
 }

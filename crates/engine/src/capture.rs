@@ -57,7 +57,7 @@ impl Drop for Open {
         if let Some(spool) = self.spool.take() {
             spool.discard();
         }
-        self.shared.catalog.step(|state| state.abort(self.id));
+        self.shared.catalog.step(|state| state.captures().abort(self.id));
         self.shared.pace.call_ends();
     }
 }
@@ -75,11 +75,11 @@ impl Open {
     pub(super) fn begin(shared: &Arc<Shared>, name: &str, version: i32) -> Open {
         let may_replace = shared.files.may_replace(name);
         let (id, identity) = shared.catalog.step(|state| {
-            let id = state.open(name, version);
+            let id = state.captures().open(name, version);
             if may_replace {
-                state.may_replace(id);
+                state.captures().may_replace(id);
             }
-            (id, state.identity(id))
+            (id, state.checkpoints().identity(id))
         });
         Open {
             shared: shared.clone(),
@@ -195,9 +195,9 @@ impl Shared {
         persist: bool,
     ) -> Option<PersistJob> {
         self.catalog.step(|state| {
-            state.commit_file(id, regions, routed, persist);
+            state.captures().commit_file(id, regions, routed, persist);
             if self.writes_directly() {
-                state.take_persist(id)
+                state.down().take_persist(id)
             } else {
                 None
             }
@@ -233,7 +233,7 @@ impl Shared {
             *len += place.len;
         }
         // Bytes of this checkpoint cannot be evicted to make room for itself.
-        let held = self.catalog.read(|state| state.building_bytes(open.id));
+        let held = self.catalog.read(|state| state.checkpoints().building_bytes(open.id));
         let both = [lens[0] + held[0], lens[1] + held[1]];
         let mut rooms: [Option<(Level, u64, Vec<Extent>)>; 2] = [None, None];
         for part in [Part::Device, Part::Host] {
@@ -294,13 +294,13 @@ impl Shared {
                 Destination::Memory(level) => {
                     // A part is in one level, and a part in the device cache cannot be moved before the
                     // checkpoint is complete.
-                    let staging = state.staging();
-                    let before = state.building_in(open.id, part);
-                    let device = state.building_in(open.id, Part::Device);
-                    if device == Some(staging) && !state.fits_staging(both) {
+                    let staging = state.levels().staging();
+                    let before = state.checkpoints().building_in(open.id, part);
+                    let device = state.checkpoints().building_in(open.id, Part::Device);
+                    if device == Some(staging) && !state.levels().fits_staging(both) {
                         return Ok(None);
                     }
-                    let room = state.room(staging).0;
+                    let room = state.levels().room(staging).0;
                     Ok(match before {
                         Some(before) if before == staging && both[0] + both[1] <= room => {
                             Some(staging)
@@ -320,7 +320,7 @@ impl Shared {
                 Err(error) => {
                     // The level may have become too small by now: the device had less memory than configured,
                     // or the machine ran short. Or a flush that failed before may succeed now.
-                    let (capacity, _) = self.catalog.read(|state| state.room(level));
+                    let (capacity, _) = self.catalog.read(|state| state.levels().room(level));
                     if capacity < len {
                         continue;
                     }
@@ -344,7 +344,7 @@ impl Shared {
                 self.metrics.waited(cause, since);
             }
         };
-        let got = self.catalog.wait(|state| match state.reserve(id, part, len, level) {
+        let got = self.catalog.wait(|state| match state.captures().reserve(id, part, len, level) {
             Reserve::Got { base, extents } => Some(Ok((base, extents))),
             Reserve::Never(error) => Some(Err(error)),
             Reserve::Wait(cause) => {

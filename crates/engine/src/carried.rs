@@ -124,12 +124,12 @@ impl Shared {
         match started {
             Ok(carrier) => {
                 let process = carrier.process();
-                self.catalog.step(|catalog| catalog.carried_by(open.id, process, slot));
+                self.catalog.step(|state| state.captures().carried_by(open.id, process, slot));
                 Ok(carrier)
             }
             Err(error) => {
                 if let Some(slot) = slot {
-                    self.catalog.step(|catalog| catalog.forget_record(slot));
+                    self.catalog.step(|state| state.handover().forget_record(slot));
                 }
                 runs.iter().for_each(|run| host.written(&run.extents));
                 Err(error)
@@ -140,10 +140,10 @@ impl Shared {
     fn prepare_record(&self, open: &Open) -> Option<Slot> {
         let mut regions = open.regions.clone();
         regions.sort_by_key(|region| region.id);
-        self.catalog.step(|catalog| catalog.prepare_record(open.id, &regions))
+        self.catalog.step(|state| state.handover().prepare_record(open.id, &regions))
     }
 
     fn record_state(&self, slot: Slot) -> Option<*const AtomicU64> {
-        self.catalog.read(|catalog| catalog.record_state(slot).map(std::ptr::from_ref))
+        self.catalog.read(|state| state.successor().record_state(slot).map(std::ptr::from_ref))
     }
 }

@@ -306,7 +306,7 @@ impl<'a> DeviceCopies<'a> {
         let waited = arrived.and_then(|()| lane.stream().synchronize());
         if waited.is_err() && !lane.abandon() {
             // If even the context cannot be waited for, the copies may be running for ever.
-            self.shared.catalog.step(|state| state.strand(self.id));
+            self.shared.catalog.step(|state| state.captures().strand(self.id));
         }
         if let Some(host) = host.as_ref().filter(|_| waited.is_ok()) {
             host.written(&self.written);

@@ -154,7 +154,8 @@ impl Shared {
         len: u64,
         both: [u64; 2],
     ) -> Option<(Level, u64, Vec<Extent>)> {
-        let room = self.catalog.step(|state| state.reserve_for_deferred(open.id, len, both));
+        let room =
+            self.catalog.step(|state| state.captures().reserve_for_deferred(open.id, len, both));
         room.map(|(base, extents)| (Level::HOST, base, extents))
     }
 
@@ -215,14 +216,16 @@ impl Shared {
             self.deferred.by_checkpoint.lock().insert(open.id, std::mem::take(&mut open.deferred));
         }
         let (id, regions) = (open.id, std::mem::take(&mut open.regions));
-        self.step_counted(|state| state.commit_deferred(id, regions, arriving, persist));
+        self.step_counted(|state| state.captures().commit_deferred(id, regions, arriving, persist));
     }
 }
 
 /// Copies deferred captures until the engine stops.
 pub fn arrive(shared: &Shared) -> Result<()> {
     let mut queue = None;
-    while let Some(arrival) = shared.catalog.next(Worker::Arrive, State::next_arrival) {
+    while let Some(arrival) =
+        shared.catalog.next(Worker::Arrive, |state| state.captures().next_arrival())
+    {
         let Some(mut deferred) = shared.deferred.take(arrival.id) else { continue };
         // Frozen memory first: the application may be waiting for it.
         let thawed = copy_frozen(shared, &arrival, &mut deferred);
@@ -245,7 +248,7 @@ pub fn arrive(shared: &Shared) -> Result<()> {
         shared.deferred.ended(arrival.id);
         // Before others learn that all is done.
         shared.end(deferred);
-        shared.catalog.step(|state| state.arrived(arrival.id, end));
+        shared.catalog.step(|state| state.captures().arrived(arrival.id, end));
     }
     Ok(())
 }

@@ -229,7 +229,7 @@ fn a_copy_that_fails_in_any_lane_ends_the_flush() {
         assert!(error.contains("flushing to the host buffer"), "{error}");
         job.engine.drain().unwrap();
         let each = (LARGE as u64).next_multiple_of(catalog::level::GRANULE);
-        let used = job.engine.catalog.read(|state| state.used(Level::HOST));
+        let used = job.engine.catalog.read(|state| state.levels().used(Level::HOST));
         assert_eq!(used, (version as u64 + 1) * each);
     }
     for version in (0..LARGE_VERSIONS).rev() {

@@ -40,7 +40,7 @@ impl Shared {
     /// Claims the persistent copy of a checkpoint for this thread, which will wait for it: no worker makes it
     /// before the claim is used or returned.
     pub fn claim(&self, id: Id) -> Claim<'_> {
-        self.catalog.step(|state| state.claim_persist(id));
+        self.catalog.step(|state| state.down().claim_persist(id));
         Claim { shared: self, id }
     }
 
@@ -66,7 +66,7 @@ impl Shared {
         if let Some(unwanted) = complete {
             unwanted.finish().discard();
         }
-        if self.catalog.wait(|state| state.persist_settled(id))? {
+        if self.catalog.wait(|state| state.checkpoints().persist_settled(id))? {
             return Ok(());
         }
         let failure = self.catalog.step(State::take_failure);
@@ -87,7 +87,7 @@ impl Claim<'_> {
     /// Makes the copy if it is known by now that it is needed, or waits for it. `places` are all regions of
     /// the checkpoint, if the application's memory has not changed since they were captured.
     pub fn copy(self, places: Option<&[Place]>) -> Result<()> {
-        let own = self.shared.catalog.step(|state| state.take_claimed(self.id));
+        let own = self.shared.catalog.step(|state| state.down().take_claimed(self.id));
         let plain = |places: &&[Place]| places.iter().all(|place| place.kind == PAGEABLE);
         self.shared.persist_and_wait(self.id, own, places.filter(plain), None)
     }
@@ -95,6 +95,6 @@ impl Claim<'_> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.shared.catalog.step(|state| state.give_claim_back(self.id));
+        self.shared.catalog.step(|state| state.down().give_claim_back(self.id));
     }
 }

@@ -82,13 +82,14 @@ impl Engine {
         if self.has_successor() {
             let _span = self.trace.span(Activity::Drain);
             let since = Instant::now();
-            let waited = self
-                .catalog
-                .wait(|state| (state.is_handed_over() || state.drained()).then_some(()));
+            let waited = self.catalog.wait(|state| {
+                (state.successor().is_handed_over() || state.drained()).then_some(())
+            });
             self.metrics.waited(Cause::Drain, since);
             waited?;
             // Failed steps are retried here, so that they can be reported.
-            let handed_over = |state: &State| state.is_handed_over() && !state.drained();
+            let handed_over =
+                |state: &State| state.successor().is_handed_over() && !state.drained();
             if self.catalog.read(handed_over) && self.successor_answers() {
                 return Ok(());
             }
@@ -103,15 +104,16 @@ impl Engine {
     fn hand_memory_over(&self) -> Result<()> {
         let _span = self.trace.span(Activity::Drain);
         let since = Instant::now();
-        let can_end =
-            |state: &mut State| !state.arriving() && (state.is_handed_over() || state.drained());
+        let can_end = |state: &mut State| {
+            !state.arriving() && (state.successor().is_handed_over() || state.drained())
+        };
         let waited = self.catalog.wait(|state| can_end(state).then_some(()));
         self.metrics.waited(Cause::Drain, since);
         waited?;
         let (left, unwritten) = self.catalog.read(|state| {
             (state.not_handed_over(), state.drained() && state.unwritten().is_some())
         });
-        let nothing = self.catalog.read(|state| state.live() == 0);
+        let nothing = self.catalog.read(|state| state.checkpoints().live() == 0);
         if nothing || left.is_empty() && !unwritten && self.successor_answers() {
             return Ok(());
         }

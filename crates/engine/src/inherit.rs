@@ -78,7 +78,7 @@ pub(super) fn take(state: &mut State, files: &Files, host: Option<&HostBuffer>, 
         if record.may_replace {
             files.allow_replacing(&record.name);
         }
-        match state.take_over(record, *standing, Some(*slot)) {
+        match state.handover().take_over(record, *standing, Some(*slot)) {
             Ok(()) => {
                 for (_, extents) in record.parts.iter().filter(|_| standing.in_host) {
                     if let Some(host) = host {

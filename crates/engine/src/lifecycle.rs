@@ -89,12 +89,12 @@ impl Engine {
         state.tell_evictions(move |level, name, version, bytes| {
             recorder.evicted(level.index() as u8, name, version, bytes);
         });
-        state.in_run(process.run);
-        state.pack(Level::HOST, true);
+        state.captures().in_run(process.run);
+        state.growth().pack(Level::HOST, true);
         let hands_over = config.hand_over.is_some();
         let ledger = match inherited {
             Some((ledger, left)) => {
-                state.hand_over_to(ledger);
+                state.handover().hand_over_to(ledger);
                 inherit::take(&mut state, &files, host.as_ref(), &left);
                 None
             }
@@ -125,8 +125,8 @@ impl Engine {
         let link = link.ok();
         let link = link.map(|(ledger, link)| {
             match ledger {
-                Some(ledger) if hands_over => state.hand_over_to(ledger),
-                Some(ledger) => state.note_to(ledger),
+                Some(ledger) if hands_over => state.handover().hand_over_to(ledger),
+                Some(ledger) => state.handover().note_to(ledger),
                 None => {}
             }
             link
@@ -172,7 +172,7 @@ impl Engine {
             Files::open_for_successor(&config, process.rank, directories)?.of_job(process.ranks);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
         if let Some(ledger) = ledger {
-            state.hand_over_to(ledger);
+            state.handover().hand_over_to(ledger);
         }
         inherit::take(&mut state, &files, None, left);
         let catalog = Catalog::new(state);

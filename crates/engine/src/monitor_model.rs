@@ -63,7 +63,7 @@ impl Job {
             order,
             beside: Some(0),
         });
-        state.expect_capacity(Level::DEVICE, sizes[0]);
+        state.growth().expect_capacity(Level::DEVICE, sizes[0]);
         Arc::new(Job {
             catalog: Catalog::new(state),
             memory: sizes.iter().map(|&bytes| Mutex::new(vec![0; bytes as usize])).collect(),
@@ -77,9 +77,9 @@ impl Job {
 
     fn map(&self, device: u64) {
         for _ in 0..device / LEN {
-            self.catalog.step(|state| state.grown(Level::DEVICE, LEN));
+            self.catalog.step(|state| state.growth().grown(Level::DEVICE, LEN));
         }
-        self.catalog.step(|state| state.completed(Level::DEVICE));
+        self.catalog.step(|state| state.growth().completed(Level::DEVICE));
     }
 
     fn copy(&self, job: &MoveJob) {
@@ -98,7 +98,7 @@ impl Job {
 
     fn flush_from(&self, level: Level, fails: &[usize]) {
         let mut count = 0;
-        let next = |state: &mut State| state.next_flush(level);
+        let next = |state: &mut State| state.down().next_flush(level);
         while let Some(job) = self.catalog.next(Worker::Flush(level), next) {
             self.copy(&job);
             let result = if fails.contains(&count) {
@@ -107,7 +107,7 @@ impl Job {
                 MoveEnd::Done
             };
             count += 1;
-            self.catalog.step(|state| state.flush_done(&job, result));
+            self.catalog.step(|state| state.down().flush_done(&job, result));
         }
     }
 
@@ -116,20 +116,23 @@ impl Job {
     }
 
     fn write(&self) {
-        while let Some(job) = self.catalog.next(Worker::Write, State::next_write) {
+        while let Some(job) = self.catalog.next(Worker::Write, |state| state.down().next_write()) {
             thread::yield_now();
-            self.catalog.step(|state| state.write_done(&job, Ok(())));
+            self.catalog.step(|state| state.down().write_done(&job, Ok(())));
         }
     }
 
     fn persist(&self) {
-        while let Some(mut job) = self.catalog.next(Worker::Persist, State::next_persist) {
+        while let Some(mut job) =
+            self.catalog.next(Worker::Persist, |state| state.down().next_persist())
+        {
             thread::yield_now();
-            self.catalog.step(|state| state.leave_memory(&mut job));
-            let alone = self.catalog.wait_for_transfer(|state| state.is_alone(job.id));
+            self.catalog.step(|state| state.down().leave_memory(&mut job));
+            let alone =
+                self.catalog.wait_for_transfer(|state| state.checkpoints().is_alone(job.id));
             let Ok(alone) = alone else { return };
             assert!(!alone, "each write succeeds");
-            self.catalog.step(|state| state.persist_done(&job, Ok(())));
+            self.catalog.step(|state| state.down().persist_done(&job, Ok(())));
         }
     }
 
@@ -144,16 +147,17 @@ impl Job {
         level: Level,
         deferred: bool,
     ) -> Result<(), Error> {
-        let id = self.catalog.step(|state| state.open("x", version));
-        let reserved = self.catalog.wait(|state| match state.reserve(id, part, LEN, level) {
-            Reserve::Got { extents, .. } => Some(Ok(extents)),
-            Reserve::Never(error) => Some(Err(error)),
-            Reserve::Wait(_) => None,
-        });
+        let id = self.catalog.step(|state| state.captures().open("x", version));
+        let reserved =
+            self.catalog.wait(|state| match state.captures().reserve(id, part, LEN, level) {
+                Reserve::Got { extents, .. } => Some(Ok(extents)),
+                Reserve::Never(error) => Some(Err(error)),
+                Reserve::Wait(_) => None,
+            });
         let extents = match reserved.and_then(|inner| inner) {
             Ok(extents) => extents,
             Err(error) => {
-                self.catalog.step(|state| state.abort(id));
+                self.catalog.step(|state| state.captures().abort(id));
                 return Err(error);
             }
         };
@@ -169,13 +173,16 @@ impl Job {
                 self.level(level).lock().unwrap()[at as usize] = version as u8 + 1;
             }
         }
-        self.catalog.step(|state| state.commit_deferred(id, vec![region], arriving, true));
+        self.catalog
+            .step(|state| state.captures().commit_deferred(id, vec![region], arriving, true));
         Ok(())
     }
 
     /// Copies deferred captures; each in `fails` fails.
     fn arrive(&self, fails: &[i32]) {
-        while let Some(job) = self.catalog.next(Worker::Arrive, State::next_arrival) {
+        while let Some(job) =
+            self.catalog.next(Worker::Arrive, |state| state.captures().next_arrival())
+        {
             let room = self.deferred.lock().unwrap().remove(&job.id).unwrap();
             let end = if fails.contains(&job.version) {
                 MoveEnd::Failed(Error::new(Kind::System, "injected"))
@@ -185,16 +192,17 @@ impl Job {
                 }
                 MoveEnd::Done
             };
-            self.catalog.step(|state| state.arrived(job.id, end));
+            self.catalog.step(|state| state.captures().arrived(job.id, end));
         }
     }
 
     fn restore(&self, version: i32, part: Part) {
-        let id = self.catalog.read(|state| state.find("x", version)).expect("it is live");
-        self.catalog.step(|state| state.begin_restore(id));
+        let id =
+            self.catalog.read(|state| state.checkpoints().find("x", version)).expect("it is live");
+        self.catalog.step(|state| state.up().begin_restore(id));
         let acquired = self
             .catalog
-            .wait(|state| match state.acquire(id, part) {
+            .wait(|state| match state.up().acquire(id, part) {
                 Acquire::Wait => None,
                 acquired => Some(acquired),
             })
@@ -207,21 +215,21 @@ impl Job {
                         assert_eq!(byte, version as u8 + 1, "version {version}");
                     }
                 }
-                self.catalog.step(|state| state.release(id, part, source.level));
+                self.catalog.step(|state| state.up().release(id, part, source.level));
             }
             Acquire::File => {}
             other => panic!("{other:?}"),
         }
-        self.catalog.step(|state| state.end_restore(id, true));
+        self.catalog.step(|state| state.up().end_restore(id, true));
     }
 
     /// Fetches to a level, and records which versions.
     fn fetch_noting(&self, level: Level, fetched: &Mutex<Vec<i32>>) {
-        let next = |state: &mut State| state.next_fetch(level);
+        let next = |state: &mut State| state.up().next_fetch(level);
         while let Some(job) = self.catalog.next(Worker::Fetch(level), next) {
             fetched.lock().unwrap().push(job.version);
             self.copy(&job);
-            self.catalog.step(|state| state.fetch_done(&job, MoveEnd::Done));
+            self.catalog.step(|state| state.up().fetch_done(&job, MoveEnd::Done));
         }
     }
 
@@ -308,8 +316,8 @@ fn a_small_host_buffer_drains_to_files() {
             job.catalog.wait_drained().unwrap();
             job.catalog.read(|state| {
                 for version in 0..3 {
-                    let id = state.find("x", version).unwrap();
-                    assert_eq!(state.persist_settled(id), Some(true));
+                    let id = state.checkpoints().find("x", version).unwrap();
+                    assert_eq!(state.checkpoints().persist_settled(id), Some(true));
                 }
             });
             end(&job, workers);
@@ -381,10 +389,10 @@ fn deferred_captures_end_while_others_wait_for_them() {
             job.catalog.wait_drained().unwrap();
             job.catalog.read(|state| {
                 assert!(!state.arriving());
-                assert_eq!(state.find("x", 3), None, "its bytes have not come");
+                assert_eq!(state.checkpoints().find("x", 3), None, "its bytes have not come");
                 for version in 0..3 {
-                    let id = state.find("x", version).unwrap();
-                    assert_eq!(state.persist_settled(id), Some(true));
+                    let id = state.checkpoints().find("x", version).unwrap();
+                    assert_eq!(state.checkpoints().persist_settled(id), Some(true));
                 }
             });
             assert!(job.catalog.step(State::take_failure).is_some());
@@ -411,14 +419,14 @@ fn early_hints_order_the_fetches() {
             ];
             let order = [2, 0, 3, 1];
             job.capture(0, Part::Device, Level::DEVICE).unwrap();
-            job.catalog.step(|state| order.map(|version| state.hint("x", version)));
+            job.catalog.step(|state| order.map(|version| state.up().hint("x", version)));
             for version in 0..4 {
                 job.capture(version, Part::Device, Level::DEVICE).unwrap();
             }
-            job.catalog.step(State::start_fetching);
+            job.catalog.step(|state| state.up().start_fetching());
             // There is room for the first two together.
             let here = |state: &mut State, version| {
-                state.find("x", version).is_some_and(|id| state.on_device(id, 0))
+                state.checkpoints().find("x", version).is_some_and(|id| state.on_device(id, 0))
             };
             job.catalog.wait(|state| (here(state, 2) && here(state, 0)).then_some(())).unwrap();
             for version in order {

@@ -45,7 +45,7 @@ pub(crate) fn map(shared: &Shared) -> Result<()> {
                 shared.metrics.map.add(bytes, since.elapsed());
                 span.bytes(bytes);
                 drop(span);
-                shared.catalog.step(|state| state.grown(Level::DEVICE, bytes));
+                shared.catalog.step(|state| state.growth().grown(Level::DEVICE, bytes));
                 shared.trace.counter(Counter::DeviceMapped, mapped);
             }
             Err(error) => {
@@ -61,7 +61,7 @@ pub(crate) fn map(shared: &Shared) -> Result<()> {
             }
         }
     }
-    shared.catalog.step(|state| state.completed(Level::DEVICE));
+    shared.catalog.step(|state| state.growth().completed(Level::DEVICE));
     Ok(())
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn touch(shared: &Shared) -> Result<()> {
     let host = shared.host()?;
     let method = method(shared, host);
     loop {
-        host.hold(shared.catalog.read(|state| state.used(Level::HOST)));
+        host.hold(shared.catalog.read(|state| state.levels().used(Level::HOST)));
         // Before a unit is claimed: a claimed unit counts as having its pages.
         if shared.memory_is_short(TOUCH_UNIT) {
             shared.pace.all_touched();
@@ -117,7 +117,7 @@ pub(crate) fn touch(shared: &Shared) -> Result<()> {
             );
             host.give_up();
             // The kernel has no memory for these pages, so no checkpoint may use them.
-            shared.catalog.step(|state| state.shorten(Level::HOST, unit.start));
+            shared.catalog.step(|state| state.growth().shorten(Level::HOST, unit.start));
             break;
         }
         let time = since.elapsed();
@@ -141,15 +141,16 @@ fn give_back(shared: &Shared, host: &HostBuffer) {
         return;
     };
     *last = Instant::now();
-    let held = shared.catalog.step(|state| state.most_used(Level::HOST));
+    let held = shared.catalog.step(|state| state.growth().most_used(Level::HOST));
     let mut surplus = host.surplus(held);
     while surplus >= TOUCH_UNIT && !shared.stopping() {
         let find = |free| host.last_idle(free);
-        let Some(unit) = shared.catalog.step(|state| state.set_aside(Level::HOST, find)) else {
+        let Some(unit) = shared.catalog.step(|state| state.growth().set_aside(Level::HOST, find))
+        else {
             break;
         };
         let given = host.give_back(&unit);
-        shared.catalog.step(|state| state.put_back(Level::HOST, &unit));
+        shared.catalog.step(|state| state.growth().put_back(Level::HOST, &unit));
         match given {
             Ok(true) => surplus = surplus.saturating_sub(unit.end - unit.start),
             Ok(false) => break,

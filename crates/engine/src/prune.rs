@@ -37,8 +37,9 @@ impl Shared {
                 None => self.protect(&name, version),
             }
         }
-        let (managed, extra) =
-            self.catalog.read(|state| (state.is_managed(id), state.is_extra(id)));
+        let (managed, extra) = self
+            .catalog
+            .read(|state| (state.checkpoints().is_managed(id), state.checkpoints().is_extra(id)));
         if managed {
             return;
         }
@@ -77,7 +78,7 @@ impl Shared {
                 }
                 // What the dead process has written itself is younger than what it has left to write, or older. It may
                 // have written it in another order than it has taken it.
-                let run = self.catalog.read(|state| state.run_of(name));
+                let run = self.catalog.read(|state| state.checkpoints().run_of(name));
                 let mut all: Vec<(Identity, i32)> = found
                     .iter()
                     .map(|version| (self.files.identity_in(level, name, *version), *version))
@@ -88,8 +89,9 @@ impl Shared {
                 });
                 kept.set_found(name, all.iter().map(|(_, version)| *version));
                 for (identity, version) in all {
-                    let before =
-                        self.catalog.read(|state| state.taken_before(name, version, identity));
+                    let before = self
+                        .catalog
+                        .read(|state| state.checkpoints().taken_before(name, version, identity));
                     if let Some(before) = before {
                         kept.found_after(name, version, before);
                     }
@@ -181,10 +183,13 @@ impl Shared {
         name: &str,
         version: i32,
     ) -> Result<bool> {
-        let extra = self
-            .catalog
-            .read(|state| state.find(name, version).is_some_and(|id| state.is_extra(id)));
-        if !self.catalog.step(|state| state.forget_file(name, version, level)) {
+        let extra = self.catalog.read(|state| {
+            state
+                .checkpoints()
+                .find(name, version)
+                .is_some_and(|id| state.checkpoints().is_extra(id))
+        });
+        if !self.catalog.step(|state| state.removal().forget_file(name, version, level)) {
             return Ok(false);
         }
         match level {
@@ -212,9 +217,9 @@ impl Shared {
         self.await_earlier_jobs();
         self.may_write()?;
         self.catalog.step(|state| {
-            versions.iter().for_each(|version| state.withdraw(name, *version));
+            versions.iter().for_each(|version| state.removal().withdraw(name, *version));
         });
-        self.catalog.wait(|state| state.is_withdrawn(name).then_some(()))?;
+        self.catalog.wait(|state| state.checkpoints().is_withdrawn(name).then_some(()))?;
         let _naming = self.naming.lock();
         let mut removed = Ok(());
         for &version in versions {
@@ -292,7 +297,11 @@ impl Shared {
                     Ok(Some(base)) if needed.insert(base) => version = base,
                     Ok(_) => break,
                     // What that one is a delta of is seen when it has its file.
-                    Err(_) if self.catalog.read(|state| state.comes_to(name, version, level)) => {
+                    Err(_)
+                        if self
+                            .catalog
+                            .read(|state| state.checkpoints().comes_to(name, version, level)) =>
+                    {
                         return None;
                     }
                     // It is of no use to anybody.

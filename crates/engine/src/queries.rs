@@ -18,27 +18,27 @@ use catalog::{FileLevel, Id, Level};
 impl Shared {
     /// The checkpoint of this name and version, if it is in memory or in this job's files.
     pub fn known(&self, name: &str, version: i32) -> Option<Id> {
-        self.catalog.read(|state| state.find(name, version))
+        self.catalog.read(|state| state.checkpoints().find(name, version))
     }
 
     /// Whether this job has taken this version and not removed it.
     pub fn has_taken(&self, name: &str, version: i32) -> bool {
-        self.catalog.read(|state| state.has_taken(name, version))
+        self.catalog.read(|state| state.checkpoints().has_taken(name, version))
     }
 
     /// The versions of a name that are known, ascending.
     pub fn versions(&self, name: &str) -> BTreeSet<i32> {
-        self.catalog.read(|state| state.versions(name))
+        self.catalog.read(|state| state.checkpoints().versions(name))
     }
 
     /// The newest known version of a name that is at most `bound`.
     pub fn newest(&self, name: &str, bound: i32) -> Option<i32> {
-        self.catalog.read(|state| state.newest(name, bound))
+        self.catalog.read(|state| state.checkpoints().newest(name, bound))
     }
 
     /// The version of a name, at most `bound`, that was taken last: by this job, or else by the times of files.
     pub fn taken_last(&self, name: &str, bound: i32) -> Option<i32> {
-        let own = self.catalog.read(|state| state.taken_last(name, bound));
+        let own = self.catalog.read(|state| state.checkpoints().taken_last(name, bound));
         own.or_else(|| self.files.taken_last(name, bound))
     }
 
@@ -49,27 +49,27 @@ impl Shared {
 
     /// Marks the region of an open checkpoint that identifies its content.
     pub fn mark(&self, id: Id, region: i32) {
-        self.catalog.step(|state| state.mark(id, region));
+        self.catalog.step(|state| state.captures().mark(id, region));
     }
 
     /// A file has replaced a found one: nothing else of this version is used any more.
     pub fn forget_found(&self, name: &str, version: i32) {
-        self.catalog.step(|state| state.forget_found(name, version));
+        self.catalog.step(|state| state.removal().forget_found(name, version));
     }
 
     /// Drops a version of an ephemeral job without files.
     pub fn drop_version(&self, name: &str, version: i32) {
-        self.catalog.step(|state| state.drop_version(name, version));
+        self.catalog.step(|state| state.removal().drop_version(name, version));
     }
 
     /// The bytes of checkpoints that the levels of memory can hold.
     pub fn memory(&self) -> u64 {
-        self.catalog.read(State::memory)
+        self.catalog.read(|state| state.levels().capacity())
     }
 
     /// The room of a level of memory in bytes: all that exists, and the free part.
     pub fn room(&self, level: Level) -> (u64, u64) {
-        self.catalog.read(|state| state.room(level))
+        self.catalog.read(|state| state.levels().room(level))
     }
 
     /// Whether the job has a device yet.
@@ -102,7 +102,7 @@ impl Shared {
 
     /// The event counters, and the number of checkpoints.
     pub fn counts(&self) -> (Counts, u64) {
-        self.catalog.read(|state| (state.counts(), state.live() as u64))
+        self.catalog.read(|state| (state.counts(), state.checkpoints().live() as u64))
     }
 }
 
@@ -110,22 +110,22 @@ impl Shared {
 impl Shared {
     /// This version will be read after those hinted before. It need not exist yet.
     pub fn hint(&self, name: &str, version: i32) {
-        self.catalog.step(|state| state.hint(name, version));
+        self.catalog.step(|state| state.up().hint(name, version));
     }
 
     /// Fetching ahead may begin.
     pub fn start_fetching(&self) {
-        self.catalog.step(State::start_fetching);
+        self.catalog.step(|state| state.up().start_fetching());
     }
 
     /// The first hinted checkpoint that never existed, and the number of such ones.
     pub fn hinted_in_vain(&self) -> Option<(Arc<str>, i32, usize)> {
-        self.catalog.read(State::hinted_in_vain)
+        self.catalog.read(|state| state.checkpoints().hinted_in_vain())
     }
 
     /// Reserves `places` positions in the order, and returns the first.
     pub fn reserve_hints(&self, places: u64) -> u64 {
-        self.catalog.step(|state| state.reserve_hints(places))
+        self.catalog.step(|state| state.up().reserve_hints(places))
     }
 
     /// Sets the position at which each of these versions of a name will be read, if it will. All at once, so
@@ -133,8 +133,8 @@ impl Shared {
     pub fn expect_reads(&self, name: &str, places: &[(i32, Option<u64>)], reads: bool) {
         self.catalog.step(|state| {
             for (version, place) in places {
-                if let Some(id) = state.find(name, *version) {
-                    state.expect(id, *place, reads);
+                if let Some(id) = state.checkpoints().find(name, *version) {
+                    state.up().expect(id, *place, reads);
                 }
             }
         });
@@ -142,22 +142,24 @@ impl Shared {
 
     /// The run that made a checkpoint.
     pub fn identity(&self, id: Id) -> Identity {
-        self.catalog.read(|state| state.identity(id))
+        self.catalog.read(|state| state.checkpoints().identity(id))
     }
 
     /// The random number of this run; 0: not known.
     pub fn run(&self) -> u64 {
-        self.catalog.read(State::run)
+        self.catalog.read(|state| state.checkpoints().run())
     }
 
     /// A checkpoint begins on other processes, and cannot here.
     pub fn pass_over(&self, name: &str, version: i32) {
-        self.catalog.step(|state| state.pass_over(name, version));
+        self.catalog.step(|state| state.captures().pass_over(name, version));
     }
 
     /// The run that made the nearest copy of a version, if there is one.
     pub fn nearest_identity(&self, name: &str, version: i32) -> Option<Identity> {
-        let known = |state: &State| Some(state.identity(state.find(name, version)?));
+        let known = |state: &State| {
+            Some(state.checkpoints().identity(state.checkpoints().find(name, version)?))
+        };
         self.catalog.read(known).or_else(|| {
             let found = self.files.look(name, version).ok()?;
             Some(self.files.identity_found(&found))
@@ -167,8 +169,8 @@ impl Shared {
     /// The runs that made what this process has of a version and can restore, the nearest first.
     pub fn identities(&self, name: &str, version: i32) -> Vec<Identity> {
         let in_memory = self.catalog.read(|state| {
-            let id = state.find(name, version)?;
-            (!state.is_read_from_file(id)).then(|| state.identity(id))
+            let id = state.checkpoints().find(name, version)?;
+            (!state.checkpoints().is_read_from_file(id)).then(|| state.checkpoints().identity(id))
         });
         let mut all: Vec<Identity> = in_memory.into_iter().collect();
         for one in self.files.identities(name, version) {
@@ -181,7 +183,8 @@ impl Shared {
 
     /// Whether all bytes of a region of a version are in the device cache.
     pub fn is_on_device(&self, name: &str, version: i32, region: i32) -> bool {
-        let on_device = |state: &State| Some(state.on_device(state.find(name, version)?, region));
+        let on_device =
+            |state: &State| Some(state.on_device(state.checkpoints().find(name, version)?, region));
         self.catalog.read(on_device).unwrap_or_default()
     }
 }
@@ -190,36 +193,36 @@ impl Shared {
 impl Shared {
     /// Whether a version's file has its name in a level.
     pub fn has_file(&self, name: &str, version: i32, level: FileLevel) -> bool {
-        self.catalog.read(|state| state.has_file(name, version, level))
+        self.catalog.read(|state| state.checkpoints().has_file(name, version, level))
     }
 
     /// The state of a checkpoint's file in a level.
     pub fn file_state(&self, id: Id, level: FileLevel) -> FileState {
-        self.catalog.read(|state| state.file_state(id, level))
+        self.catalog.read(|state| state.checkpoints().file_state(id, level))
     }
 
     /// Whether a checkpoint is only in persistent, because scratch could not take it.
     pub fn is_past_scratch(&self, id: Id) -> bool {
-        self.catalog.read(|state| state.is_past_scratch(id))
+        self.catalog.read(|state| state.checkpoints().is_past_scratch(id))
     }
 
     /// A checkpoint that was begun may have to be copied to persistent; this is decided later.
     pub fn await_place(&self, id: Id) {
-        self.catalog.step(|state| state.await_place(id));
+        self.catalog.step(|state| state.captures().await_place(id));
     }
 
     /// It was decided that a checkpoint is not copied to persistent.
     pub fn want_no_persistent(&self, id: Id) {
-        self.catalog.step(|state| state.want_no_persistent(id));
+        self.catalog.step(|state| state.captures().want_no_persistent(id));
     }
 
     /// It was decided that a checkpoint is copied to persistent, to its part of an aggregated file or to a
     /// file of its own.
     pub fn want_persistent(&self, id: Id, place: Option<AggregatePart>) {
         // A checkpoint that bypassed scratch is there already, and now counts among those to keep.
-        let extra = self.catalog.read(|state| state.is_extra(id));
+        let extra = self.catalog.read(|state| state.checkpoints().is_extra(id));
         let naming = extra.then(|| self.naming.lock());
-        let there = self.catalog.step(|state| state.want_persistent(id, place));
+        let there = self.catalog.step(|state| state.captures().want_persistent(id, place));
         if let (Some((name, version)), Some(naming)) = (there, naming) {
             self.is_extra_no_more(&naming, &name, version, id);
         }
@@ -235,7 +238,7 @@ impl Shared {
         let _naming = self.naming.lock();
         let backlog = self.backlog(name);
         self.retention[FileLevel::Scratch as usize].lock().forget(name);
-        for version in self.catalog.step(|state| state.cleanup(name)) {
+        for version in self.catalog.step(|state| state.removal().cleanup(name)) {
             if self.files.has_scratch() && !backlog.contains(&version) {
                 self.files.remove_scratch(name, version, None)?;
             }
@@ -280,7 +283,7 @@ impl Shared {
     /// Whether data is lost if the process ends now.
     pub fn would_lose(&self) -> bool {
         let (drained, handed_over) =
-            self.catalog.read(|state| (state.drained(), state.is_handed_over()));
+            self.catalog.read(|state| (state.drained(), state.successor().is_handed_over()));
         let inherited = self.has_successor() && handed_over;
         !(drained || self.config.ephemeral || inherited)
     }

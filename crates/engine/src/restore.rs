@@ -73,7 +73,7 @@ pub(super) struct Reading<'a> {
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        self.shared.catalog.step(|state| state.release(self.id, self.part, self.level));
+        self.shared.catalog.step(|state| state.up().release(self.id, self.part, self.level));
     }
 }
 
@@ -113,7 +113,7 @@ impl Shared {
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Id> {
-        if let Some(id) = self.catalog.read(|state| state.find(name, version)) {
+        if let Some(id) = self.catalog.read(|state| state.checkpoints().find(name, version)) {
             return Ok(id);
         }
         self.warn_of_nothing_inherited();
@@ -135,7 +135,7 @@ impl Shared {
             Found::Routed(_) => Content::Routed,
         };
         let made = (version, identity);
-        Ok(self.catalog.step(|state| state.adopt(name, made, content, part_of, there)))
+        Ok(self.catalog.step(|state| state.captures().adopt(name, made, content, part_of, there)))
     }
 
     /// Whether a checkpoint can be restored: it is in memory, or in a valid file.
@@ -143,10 +143,10 @@ impl Shared {
     /// # Errors
     /// The reason why it cannot be restored.
     pub fn can_restore(&self, name: &str, version: i32) -> Result<()> {
-        if let Some(id) = self.catalog.read(|state| state.find(name, version)) {
+        if let Some(id) = self.catalog.read(|state| state.checkpoints().find(name, version)) {
             if self.is_delta(id) {
                 self.await_file(id)?;
-            } else if !self.catalog.read(|state| state.is_read_from_file(id)) {
+            } else if !self.catalog.read(|state| state.checkpoints().is_read_from_file(id)) {
                 return Ok(());
             }
         }
@@ -161,7 +161,9 @@ impl Shared {
     /// The file cannot be restored.
     pub fn look_ahead(&self, restoring: &Restoring) -> Result<()> {
         let Owner::Own(id) = restoring.owner else { return Ok(()) };
-        if !restoring.is_delta && !self.catalog.read(|state| state.is_read_from_file(id)) {
+        if !restoring.is_delta
+            && !self.catalog.read(|state| state.checkpoints().is_read_from_file(id))
+        {
             return Ok(());
         }
         match restoring.files(self).look(&restoring.name, restoring.version)? {
@@ -209,18 +211,20 @@ impl Shared {
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Restoring> {
-        let known = |state: &State| state.find(name, version).map(|id| state.identity(id));
+        let known = |state: &State| {
+            state.checkpoints().find(name, version).map(|id| state.checkpoints().identity(id))
+        };
         if self.catalog.read(known).is_some_and(|known| !known.may_be(wanted)) {
             return self.begin_restore_of((self.files.rank(), wanted), name, version, part_of);
         }
         let id = self.find_of_run(wanted, name, version, &part_of)?;
         let (identity, mark) = self.catalog.step(|state| {
-            state.begin_restore(id);
-            (state.identity(id), state.mark_of(id))
+            state.up().begin_restore(id);
+            (state.checkpoints().identity(id), state.checkpoints().mark_of(id))
         });
         let regions = self.regions_to_restore(id, name, version, part_of);
         let regions = regions.inspect_err(|_| {
-            self.catalog.step(|state| state.end_restore(id, false));
+            self.catalog.step(|state| state.up().end_restore(id, false));
         })?;
         self.pace.restore_begins();
         let (owner, is_delta, name) = (Owner::Own(id), self.is_delta(id), name.to_owned());
@@ -242,18 +246,21 @@ impl Shared {
                 Found::Routed(_) => Ok(Arc::from([])),
             };
         }
-        let regions = self.catalog.read(|state| state.regions(id)).ok_or_else(|| {
-            Error::new(Kind::NotFound, "it was removed").within(format!("\"{name}\" {version}"))
-        })?;
+        let regions =
+            self.catalog.read(|state| state.checkpoints().regions(id)).ok_or_else(|| {
+                Error::new(Kind::NotFound, "it was removed").within(format!("\"{name}\" {version}"))
+            })?;
         // The table of changes is not the application's.
-        let has_table = self.config.incremental && self.catalog.read(|state| state.has_table(id));
+        let has_table =
+            self.config.incremental && self.catalog.read(|state| state.checkpoints().has_table(id));
         Ok(if has_table { regions[1..].into() } else { regions })
     }
 
     /// Whether memory has only what has changed since an earlier version.
     fn is_delta(&self, id: Id) -> bool {
         let is_one = |state: &State| {
-            let regions = state.regions(id).filter(|_| state.has_table(id));
+            let regions =
+                state.checkpoints().regions(id).filter(|_| state.checkpoints().has_table(id));
             let first = regions.as_ref().and_then(|regions| regions.first());
             first.is_some_and(|table| table.size > delta::LEN_WITHOUT_BASE)
         };
@@ -266,7 +273,7 @@ impl Shared {
     /// It could not be written.
     fn await_file(&self, id: Id) -> Result<()> {
         let since = Instant::now();
-        let is_there = self.catalog.wait(|state| state.file_settled(id))?;
+        let is_there = self.catalog.wait(|state| state.checkpoints().file_settled(id))?;
         self.metrics.waited(Cause::File, since);
         let never = "it has only what has changed since an earlier version, and could not be written to a file";
         is_there.then_some(()).ok_or_else(|| Error::new(Kind::NotFound, never))
@@ -281,7 +288,7 @@ impl Shared {
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Option<Restoring> {
-        let known = || self.catalog.read(|state| state.find(name, version)).is_some();
+        let known = || self.catalog.read(|state| state.checkpoints().find(name, version)).is_some();
         if self.files.digest().is_none() || known() {
             return None;
         }
@@ -326,7 +333,7 @@ impl Shared {
     /// Ends a restore.
     pub fn end_restore(&self, restoring: Restoring, success: bool) {
         if let Owner::Own(id) = restoring.owner {
-            self.catalog.step(|state| state.end_restore(id, success));
+            self.catalog.step(|state| state.up().end_restore(id, success));
         }
         self.pace.call_ends();
     }
@@ -335,7 +342,7 @@ impl Shared {
     /// will be read again.
     pub fn end_restore_expecting(&self, restoring: Restoring, success: bool, next: Option<u64>) {
         if let Owner::Own(id) = restoring.owner {
-            self.catalog.step(|state| state.end_restore_expecting(id, success, next));
+            self.catalog.step(|state| state.up().end_restore_expecting(id, success, next));
         }
         self.pace.call_ends();
     }
@@ -392,7 +399,7 @@ impl Shared {
     /// The nearest copy of a part, once that is complete.
     pub(super) fn acquire(&self, id: Id, part: Part) -> Result<Acquire> {
         let mut since = None;
-        let acquired = self.catalog.wait(|state| match state.acquire(id, part) {
+        let acquired = self.catalog.wait(|state| match state.up().acquire(id, part) {
             Acquire::Wait => {
                 since.get_or_insert_with(Instant::now);
                 None
@@ -577,9 +584,9 @@ mod tests {
         };
         take(1).unwrap();
         let restoring = engine.begin_restore("x", 1, |_| Part::Host).unwrap();
-        let id = engine.catalog.read(|state| state.find("x", 1)).unwrap();
+        let id = engine.catalog.read(|state| state.checkpoints().find("x", 1)).unwrap();
         let reading = catch_unwind(AssertUnwindSafe(|| {
-            let acquired = engine.catalog.step(|state| state.acquire(id, Part::Host));
+            let acquired = engine.catalog.step(|state| state.up().acquire(id, Part::Host));
             let Acquire::Memory(source) = acquired else { return };
             let (part, level) = (Part::Host, source.level);
             let _reading = Reading { shared: &engine, id, part, level };

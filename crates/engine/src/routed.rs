@@ -63,7 +63,7 @@ impl Shared {
             return Err(refused.clone());
         }
         let persists = *persist.get_or_insert_with(|| self.is_to_persist());
-        let awaits = self.catalog.read(|state| state.is_undecided(id));
+        let awaits = self.catalog.read(|state| state.checkpoints().is_undecided(id));
         let wanted = persists || awaits && !self.persistence_depends_on_time();
         if self.files.has_persistent() && wanted {
             return Ok(());
@@ -107,7 +107,7 @@ impl Shared {
                 self.left_scratch(&naming, &name, version);
                 let routed = Some(original);
                 let commit = |state: &mut State| {
-                    state.commit_persistent(id, Vec::new(), routed, persist);
+                    state.captures().commit_persistent(id, Vec::new(), routed, persist);
                 };
                 self.catalog.step(commit);
                 None

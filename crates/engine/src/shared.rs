@@ -232,10 +232,12 @@ impl Shared {
             return FileState::Present;
         };
         // The file first: it is announced before it counts as present.
-        match self
-            .catalog
-            .read(|state| (state.file_state(id, FileLevel::Scratch), state.key_in_scratch(id)))
-        {
+        match self.catalog.read(|state| {
+            (
+                state.checkpoints().file_state(id, FileLevel::Scratch),
+                state.checkpoints().key_in_scratch(id),
+            )
+        }) {
             (FileState::Pending, _) => FileState::Pending,
             (_, Some(key)) => node.parity_state(&key),
             (_, None) => FileState::Missing,
@@ -325,7 +327,7 @@ impl Shared {
     pub(super) fn limit_again(&self, host: &HostBuffer) {
         self.catalog.step(|state| {
             if self.guard.is_short() {
-                state.limit(Level::HOST, host.front());
+                state.growth().limit(Level::HOST, host.front());
             }
         });
     }
@@ -337,10 +339,10 @@ impl Shared {
             let short = self.guard.judge(physical, host.touched_bytes())?;
             host.rest(short);
             match short {
-                true => state.limit(Level::HOST, host.front()),
-                false => state.lift_limit(Level::HOST),
+                true => state.growth().limit(Level::HOST, host.front()),
+                false => state.growth().lift_limit(Level::HOST),
             }
-            Some((short, state.room(Level::HOST).0))
+            Some((short, state.levels().room(Level::HOST).0))
         });
         let Some((short, room)) = changed else { return };
         let [room, available, total] = [room, physical.available, physical.total].map(size::show);
@@ -363,7 +365,7 @@ impl Shared {
         self.catalog.step(|state| {
             let result = step(state);
             if self.trace.is_on() {
-                let used = [Level::DEVICE, Level::HOST].map(|level| state.used(level));
+                let used = [Level::DEVICE, Level::HOST].map(|level| state.levels().used(level));
                 self.trace.counters([Counter::DeviceUsed, Counter::HostUsed], used);
             }
             result

@@ -190,7 +190,7 @@ fn copy_range(old: &Output, output: &mut Output, from: u64, len: u64) -> Result<
 impl Shared {
     /// Writes the bytes that the checkpoint captured into memory before it turned out too large.
     pub(super) fn spool_memory(&self, id: Id, regions: &[Region], spool: &mut Spool) -> Result<()> {
-        let sources = self.catalog.read(|state| state.building_sources(id));
+        let sources = self.catalog.read(|state| state.checkpoints().building_sources(id));
         for region in regions {
             let at = spool.output.end;
             if let Some(source) = &sources[region.part as usize] {

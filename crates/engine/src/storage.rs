@@ -9,7 +9,7 @@ use super::spool::{about, put_regions};
 use super::store::stop;
 use crate::monitor::Worker;
 use catalog::space::cut;
-use catalog::state::{After, FileJob, PersistJob, State};
+use catalog::state::{After, FileJob, PersistJob};
 use catalog::FileLevel;
 use errors::{Kind, Result};
 use format::header::Header;
@@ -31,7 +31,7 @@ pub fn write(shared: &Shared) -> Result<()> {
     if !shared.await_earlier_jobs() {
         return shared.may_write();
     }
-    while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
+    while let Some(job) = shared.catalog.next(Worker::Write, |state| state.down().next_write()) {
         shared.make_room(FileLevel::Scratch, &job.name);
         let written = write_temporary(shared, &job);
         if written.is_err() && shared.stopping() {
@@ -59,7 +59,7 @@ pub fn write(shared: &Shared) -> Result<()> {
         }
         let result = result.map(|_| ());
         let failure = result.as_ref().err().map(ToString::to_string);
-        let after = shared.step_counted(|state| state.write_done(&job, result));
+        let after = shared.step_counted(|state| state.down().write_done(&job, result));
         match after {
             After::Keep => {}
             After::Unlink => unlink(&naming, shared, &job.name, job.version),
@@ -75,7 +75,8 @@ pub fn persist(shared: &Shared) -> Result<()> {
     if !shared.await_earlier_jobs() {
         return shared.may_write();
     }
-    while let Some(job) = shared.catalog.next(Worker::Persist, State::next_persist) {
+    while let Some(job) = shared.catalog.next(Worker::Persist, |state| state.down().next_persist())
+    {
         persist_one(shared, job, None, None);
     }
     Ok(())
@@ -100,7 +101,7 @@ pub(super) fn persist_one(
     };
     let job = &job;
     // Whoever finds it in persistent finds it in scratch, where it is nearer: not an older one.
-    let alone = shared.catalog.wait_for_transfer(|state| state.is_alone(job.id));
+    let alone = shared.catalog.wait_for_transfer(|state| state.checkpoints().is_alone(job.id));
     if shared.stopping() && (brought.is_err() || alone.is_err()) {
         if let Ok(Some(output)) = brought {
             discard(shared, output.finish());
@@ -146,9 +147,9 @@ pub(super) fn persist_one(
     });
     let after = shared.step_counted(|state| {
         if gone {
-            state.scratch_is_gone(job.id);
+            state.down().scratch_is_gone(job.id);
         }
-        state.persist_done(job, result)
+        state.down().persist_done(job, result)
     });
     // Its scratch file had to stay until now.
     shared.prune(&naming, FileLevel::Scratch, &job.name);
@@ -188,7 +189,8 @@ fn bring(
         }
         (Some(source), ..) => {
             // The metrics have no way past scratch.
-            let alone = shared.catalog.read(|state| state.is_alone(job.id)) == Some(true);
+            let alone =
+                shared.catalog.read(|state| state.checkpoints().is_alone(job.id)) == Some(true);
             let from = if alone { from_memory(source) } else { Stop::Scratch };
             let to = if alone { Stop::Scratch } else { Stop::Persistent };
             let output = write_straight(shared, job)?;
@@ -202,13 +204,13 @@ fn bring(
 
 /// Reads files ahead until the engine stops.
 pub fn read(shared: &Shared) -> Result<()> {
-    while let Some(job) = shared.catalog.next(Worker::Read, State::next_read) {
+    while let Some(job) = shared.catalog.next(Worker::Read, |state| state.up().next_read()) {
         let result = read_one(shared, &job).map_err(about(&job.name, job.version));
         if let Err(error) = &result {
             // Nothing is lost: the restore reads the files itself, and reports errors.
             shared.degrade("read", format!("reading ahead failed: {error}"));
         }
-        shared.step_counted(|state| state.read_done(&job, &result));
+        shared.step_counted(|state| state.up().read_done(&job, &result));
     }
     Ok(())
 }
@@ -292,7 +294,7 @@ fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
             Ok(())
         });
         written = written.and_then(|()| gathering.finish());
-        shared.catalog.step(|state| state.leave_memory(job));
+        shared.catalog.step(|state| state.down().leave_memory(job));
         if let Some(scratch) = scratch {
             written = written
                 .and_then(|()| shared.files.append_scratch(&scratch, &mut output, &name, version));
@@ -332,7 +334,7 @@ fn give_name(
     job: &FileJob,
     written: Written,
 ) -> Result<bool> {
-    if !shared.catalog.read(|state| state.still_wanted(job.id)) {
+    if !shared.catalog.read(|state| state.checkpoints().still_wanted(job.id)) {
         return files::remove(&written.temporary).map(|()| false);
     }
     let named = shared.files.publish(naming, &written, &job.name, job.version);
@@ -348,7 +350,7 @@ fn give_name_beside(shared: &Shared, job: &PersistJob, output: Output) -> Result
     let naming = shared.naming.lock();
     // Until here the file is open, so that nobody takes it for a leftover.
     let written = output.finish();
-    if !shared.catalog.read(|state| state.still_wanted(job.id)) {
+    if !shared.catalog.read(|state| state.checkpoints().still_wanted(job.id)) {
         written.discard();
         return Ok((false, true));
     }
@@ -380,7 +382,7 @@ fn give_name_straight(
     written: Written,
 ) -> Result<bool> {
     let place = job.place.as_ref();
-    if !shared.catalog.read(|state| state.still_wanted(job.id)) {
+    if !shared.catalog.read(|state| state.checkpoints().still_wanted(job.id)) {
         if place.is_none() {
             written.discard();
         }

@@ -155,7 +155,8 @@ impl Shared {
         let (level, second) = published?;
         let regions = std::mem::take(&mut open.regions);
         if level == FileLevel::Persistent {
-            self.catalog.step(|state| state.commit_persistent(open.id, regions, None, persist));
+            self.catalog
+                .step(|state| state.captures().commit_persistent(open.id, regions, None, persist));
             open.under_way = false;
             self.arrived(&naming, level, &open.name, open.version, open.id);
             self.metrics.waited(Cause::File, since);

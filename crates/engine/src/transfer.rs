@@ -31,8 +31,8 @@ pub(crate) struct Flushed {
 pub(crate) fn flush(shared: &Shared, from: Level) -> Result<()> {
     let mut mover = Mover::new(shared, from)?;
     let next = |state: &mut State| {
-        let job = state.next_flush(from)?;
-        Some((job, state.flushes_waiting(from)))
+        let job = state.down().next_flush(from)?;
+        Some((job, state.levels().flushes_waiting(from)))
     };
     while let Some((job, waiting)) = shared.catalog.next(Worker::Flush(from), next) {
         let since = Instant::now();
@@ -44,7 +44,7 @@ pub(crate) fn flush(shared: &Shared, from: Level) -> Result<()> {
             span.untouched(untouched);
         }
         drop(span);
-        shared.step_counted(|state| state.flush_done(&job, end));
+        shared.step_counted(|state| state.down().flush_done(&job, end));
     }
     Ok(())
 }
@@ -52,7 +52,7 @@ pub(crate) fn flush(shared: &Shared, from: Level) -> Result<()> {
 /// Fetches to a level until the engine stops.
 pub(crate) fn fetch(shared: &Shared, to: Level) -> Result<()> {
     let mut mover = Mover::new(shared, to)?;
-    let next = |state: &mut State| state.next_fetch(to);
+    let next = |state: &mut State| state.up().next_fetch(to);
     while let Some(job) = shared.catalog.next(Worker::Fetch(to), next) {
         let since = Instant::now();
         let mut span = shared.trace.span(Activity::Fetch).of(&job.name, job.version);
@@ -68,7 +68,7 @@ pub(crate) fn fetch(shared: &Shared, to: Level) -> Result<()> {
             }
         }
         drop(span);
-        shared.step_counted(|state| state.fetch_done(&job, end));
+        shared.step_counted(|state| state.up().fetch_done(&job, end));
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ impl<'a> Mover<'a> {
             Mover::Device(queue) => (queue.shared, Some(queue)),
             Mover::Store(shared) => (*shared, None),
         };
-        let name = shared.catalog.read(|state| state.name_of(job.to.level));
+        let name = shared.catalog.read(|state| state.levels().name_of(job.to.level));
         let what = format!("{verb} to the {name}");
         match queue {
             Some(queue) if job.to.level == Level::HOST => {

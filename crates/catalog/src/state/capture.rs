@@ -1,16 +1,17 @@
-//! Steps of a capture, from taking room to the finished checkpoint.
+//! Steps of a capture, from taking room to the finished checkpoint. Of a deferred capture bytes are still being copied
+//! from the application's memory to the staging level when it is committed.
 
-use std::sync::Arc;
-
-use super::{Destination, Reserve, Source, State};
-use crate::entry::{Entry, FileCopy, Life, Stage};
+use super::{Arrival, Destination, MoveEnd, Reserve, State};
+use crate::entry::{Entry, FileCopy, Life, MemoryCopy, Stage};
+use crate::ledger::{Slot, Standing};
 use crate::level::LevelSpec;
-use crate::{FileLevel, Id, Level, Part, Region, MOST, PARTS};
+use crate::space::Extent;
+use crate::{Id, Level, Part, Region, MOST, PARTS};
 use errors::{Error, Kind, Result};
 use format::aggregate::AggregatePart;
 use format::header::{self, Decoded};
 use format::identity::Identity;
-use policy::rounds::FileState;
+use std::sync::Arc;
 
 /// The content of a file found on disk.
 #[derive(Clone, Copy, Debug)]
@@ -26,93 +27,163 @@ pub enum Content<'a> {
     Routed,
 }
 
-impl State {
-    /// The destination of each part of a capture with `lens` bytes per part, in one checkpoint.
-    pub fn destination(&self, lens: [u64; 2]) -> Result<[Destination; 2]> {
-        let mut taken = [0u64; MOST];
-        let mut place = |part: Part| {
-            let len = lens[part as usize];
-            let captures = |level: &Level| self.level(*level).spec.captures[part as usize];
-            self.levels().filter(captures).find(|&level| {
-                let memory = self.level(level);
-                let taken = &mut taken[level.index()];
-                let sum = taken.saturating_add(memory.space.rounded(len));
-                let fits = sum <= memory.spec.capacity;
-                *taken = if fits { sum } else { *taken };
-                fits
-            })
-        };
-        if let [Some(device), Some(host)] = PARTS.map(&mut place) {
-            return Ok([Destination::Memory(device), Destination::Memory(host)]);
+/// Assigns the regions of a checkpoint in a file their offsets in its parts.
+fn lay_out(entry: &mut Entry, mut regions: Vec<Region>) {
+    regions.sort_by_key(|region| region.id);
+    for part in &mut entry.parts {
+        part.len = 0;
+    }
+    for region in &mut regions {
+        let part = entry.part_mut(region.part);
+        region.offset = part.len;
+        part.len += region.size;
+    }
+    entry.regions = regions.into();
+}
+
+/// Steps of a capture.
+#[derive(Debug)]
+pub struct Captures<'a> {
+    pub(super) state: &'a mut State,
+}
+
+impl Captures<'_> {
+    /// Takes room in the staging level for `len` more bytes of deferred device memory, if that needs no wait
+    /// and discards nothing. `both` are the total sizes of the checkpoint's parts.
+    pub fn reserve_for_deferred(
+        &mut self,
+        id: Id,
+        len: u64,
+        both: [u64; 2],
+    ) -> Option<(u64, Vec<Extent>)> {
+        let staging = self.state.levels.staging;
+        let elsewhere = self
+            .state
+            .checkpoints
+            .building_in(id, Part::Device)
+            .is_some_and(|level| level != staging);
+        if elsewhere
+            || !self.state.levels.fits_staging(both)
+            || !self.state.eviction().make_room(staging, len, false)
+        {
+            return None;
         }
-        if self.shape.scratch {
-            return Ok([Destination::File, Destination::File]);
+        match self.reserve(id, Part::Device, len, staging) {
+            Reserve::Got { base, extents } => Some((base, extents)),
+            Reserve::Wait(_) | Reserve::Never(_) => None,
         }
-        let sizes = self.levels.iter().map(|level| {
-            let LevelSpec { key, capacity, .. } = level.spec;
-            format!("{key} ({capacity} bytes)")
-        });
-        let sizes: Vec<_> = sizes.collect();
-        Err(Error::new(
-            Kind::NoRoom,
-            format!(
-                "a checkpoint of {} bytes is larger than {}, and there is no scratch to stream it to",
-                lens[0].saturating_add(lens[1]),
-                sizes.join(" and ")
-            ),
-        ))
     }
 
-    /// Starts a checkpoint. It is not visible to others before [`State::commit`].
+    /// Ends a checkpoint like [`Captures::commit`], but bytes of the parts in `arriving` have still to be copied
+    /// to the host buffer.
+    pub fn commit_deferred(
+        &mut self,
+        id: Id,
+        regions: Vec<Region>,
+        arriving: [bool; 2],
+        persist: bool,
+    ) {
+        if let Some(entry) = self.state.checkpoints.entries.get_mut(&id) {
+            entry.arriving = arriving;
+        }
+        self.commit(id, regions, persist);
+        if arriving.contains(&true) && self.state.checkpoints.entries.contains_key(&id) {
+            self.state.work.arrivals.push_back(id);
+            self.state.work.incomplete.insert(id);
+            self.state.work.changes += 1;
+            // The memory is read until the deferred capture ends, whatever becomes of the checkpoint.
+            self.state.started(id, true);
+        }
+    }
+
+    /// The next deferred capture to copy, oldest first.
+    pub fn next_arrival(&mut self) -> Option<Arrival> {
+        let id = self.state.work.arrivals.pop_front()?;
+        let entry = self.state.checkpoints.entries.get(&id)?;
+        Some(Arrival { id, name: entry.name.clone(), version: entry.version })
+    }
+
+    /// Ends a deferred capture. If it failed, the checkpoint does not exist.
+    pub fn arrived(&mut self, id: Id, end: MoveEnd) {
+        let mut lost = false;
+        self.state.work.incomplete.remove(&id);
+        let staging = self.state.levels.staging;
+        if let Some(entry) = self.state.checkpoints.entries.get_mut(&id) {
+            let arriving = std::mem::take(&mut entry.arriving);
+            entry.carrier = 0;
+            let live = entry.life == Life::Live;
+            let space = &mut self.state.levels.levels[staging.index()].space;
+            for part in PARTS.into_iter().filter(|&part| arriving[part as usize]) {
+                let copy = entry.part_mut(part).copy_mut(staging);
+                match end {
+                    MoveEnd::Done => copy.stage = Stage::Ready,
+                    MoveEnd::Failed(_) => space.release(&std::mem::take(copy).extents),
+                    MoveEnd::Stranded(_) => *copy = MemoryCopy::default(),
+                }
+            }
+            if let MoveEnd::Failed(error) | MoveEnd::Stranded(error) = end {
+                lost = true;
+                if live {
+                    self.state.has_failed(id, error);
+                }
+            }
+        }
+        if lost {
+            self.state.removal().undo_replace(id);
+        }
+        self.state.ended(id, true);
+    }
+
+    /// It was decided that a checkpoint is not copied to persistent. If scratch could not take it, it goes
+    /// there all the same.
+    pub fn want_no_persistent(&mut self, id: Id) {
+        let Some(entry) = self.state.checkpoints.entries.get_mut(&id) else { return };
+        if entry.persistent == FileCopy::Undecided {
+            entry.persistent = FileCopy::Absent;
+            if entry.scratch.is_bypassed() && entry.life == Life::Live {
+                entry.persistent = FileCopy::Wanted;
+                entry.scratch = FileCopy::Substituted;
+            }
+        }
+        self.state.reindex(id);
+    }
+
+    /// Starts a checkpoint. It is not visible to others before [`Captures::commit`].
     pub fn open(&mut self, name: &str, version: i32) -> Id {
-        let id = self.next_id;
-        self.next_id += 1;
-        let name = self.interned(name);
-        let identity = self.next_identity(&name, version);
-        if !self.cleaned.is_empty() {
-            self.cleaned.remove(&(name.clone(), version));
+        let id = self.state.checkpoints.next_id;
+        self.state.checkpoints.next_id += 1;
+        let name = self.state.checkpoints.interned(name);
+        let identity = self.state.checkpoints.next_identity(&name, version);
+        if !self.state.checkpoints.cleaned.is_empty() {
+            self.state.checkpoints.cleaned.remove(&(name.clone(), version));
         }
         // The application writes, so it does not read in the expected order any more.
-        self.reading = None;
-        self.fetching = false;
-        self.entries.insert(id, Box::new(Entry::new(name, version, identity)));
+        self.state.ahead.reading = None;
+        self.state.ahead.fetching = false;
+        self.state.checkpoints.entries.insert(id, Box::new(Entry::new(name, version, identity)));
         id
-    }
-
-    /// The identity of the next checkpoint of a name. All processes begin the same ones in the same order: each one
-    /// that is begun is counted, also where it does not begin here.
-    pub(crate) fn next_identity(&mut self, name: &Arc<str>, version: i32) -> Identity {
-        if self.run == 0 {
-            return Identity::UNKNOWN;
-        }
-        let begun = &mut self.names.entry(name.clone()).or_default().begun;
-        if begun.last.is_some_and(|last| version <= last) {
-            begun.generation += 1;
-        }
-        begun.last = Some(version);
-        Identity { run: self.run, generation: begun.generation }
     }
 
     /// The files of an open checkpoint may replace those of a job with another number of processes.
     pub fn may_replace(&mut self, id: Id) {
-        if let Some(entry) = self.entries.get_mut(&id) {
+        if let Some(entry) = self.state.checkpoints.entries.get_mut(&id) {
             entry.may_replace = true;
         }
     }
 
     /// A checkpoint begins on other processes, and cannot here.
     pub fn pass_over(&mut self, name: &str, version: i32) {
-        let name = self.interned(name);
-        self.next_identity(&name, version);
+        let name = self.state.checkpoints.interned(name);
+        self.state.checkpoints.next_identity(&name, version);
     }
 
     /// Takes room for `len` more bytes of `part` in a level, evicting as the policy allows.
     pub fn reserve(&mut self, id: Id, part: Part, len: u64, level: Level) -> Reserve {
-        let extents = match self.take_room(len, level) {
+        let extents = match self.state.eviction().take_room(len, level) {
             Ok(extents) => extents,
             Err(other) => return other,
         };
-        let Some(entry) = self.entries.get_mut(&id) else {
+        let Some(entry) = self.state.checkpoints.entries.get_mut(&id) else {
             return Reserve::Never(Error::new(Kind::Internal, "the checkpoint is not open"));
         };
         let state = entry.part_mut(part);
@@ -124,36 +195,15 @@ impl State {
         Reserve::Got { base, extents }
     }
 
-    /// The level in which `part` of an open checkpoint already has bytes.
-    pub fn building_in(&self, id: Id, part: Part) -> Option<Level> {
-        self.entries.get(&id)?.part(part).first()
-    }
-
-    /// The bytes of each part of an open checkpoint.
-    pub fn building_bytes(&self, id: Id) -> [u64; 2] {
-        self.entries.get(&id).map_or([0, 0], |entry| PARTS.map(|part| entry.part(part).len))
-    }
-
-    /// The memory that an open checkpoint has filled, by part.
-    pub fn building_sources(&self, id: Id) -> [Option<Source>; 2] {
-        let Some(entry) = self.entries.get(&id) else {
-            return [None, None];
-        };
-        PARTS.map(|part| {
-            let level = entry.part(part).first()?;
-            Some(Source { level, extents: entry.part(part).copy(level).extents.clone() })
-        })
-    }
-
     /// Ends a checkpoint: it can be restored from now on, and replaces an older one of the same name and
     /// version. `regions` may be in any order. It is copied to persistent if that level exists and `persist`
     /// is set.
     pub fn commit(&mut self, id: Id, mut regions: Vec<Region>, persist: bool) {
         regions.sort_by_key(|region| region.id);
-        let wanted = self.shape.scratch && !self.shape.ephemeral;
-        let persistent = persist && self.shape.persistent && !self.shape.ephemeral;
-        let regions = self.kept_once(regions);
-        let Some(entry) = self.entries.get_mut(&id) else {
+        let wanted = self.state.shape.scratch && !self.state.shape.ephemeral;
+        let persistent = persist && self.state.shape.persistent && !self.state.shape.ephemeral;
+        let regions = self.state.checkpoints.kept_once(regions);
+        let Some(entry) = self.state.checkpoints.entries.get_mut(&id) else {
             return;
         };
         entry.regions = regions;
@@ -170,21 +220,12 @@ impl State {
         if persistent {
             entry.persistent = FileCopy::Wanted;
         }
-        self.counts.checkpoints += 1;
-        self.make_live(id);
-    }
-
-    /// These regions, sharing the memory of the last checkpoint's if they are equal: most jobs have the same
-    /// ones in all checkpoints.
-    fn kept_once(&mut self, regions: Vec<Region>) -> Arc<[Region]> {
-        if *self.last_regions != *regions {
-            self.last_regions = regions.into();
-        }
-        self.last_regions.clone()
+        self.state.counts.checkpoints += 1;
+        self.state.make_live(id);
     }
 
     /// Ends a checkpoint that was written directly to its scratch file, which has its name. `routed` is the
-    /// path of a file-based checkpoint; `persist` as for [`State::commit`].
+    /// path of a file-based checkpoint; `persist` as for [`Captures::commit`].
     pub fn commit_file(
         &mut self,
         id: Id,
@@ -192,27 +233,28 @@ impl State {
         routed: Option<Arc<str>>,
         persist: bool,
     ) {
-        self.release_memory(id);
-        let lasting = (self.shape.persistent || routed.is_some()) && !self.shape.ephemeral;
+        self.state.release_memory(id);
+        let lasting =
+            (self.state.shape.persistent || routed.is_some()) && !self.state.shape.ephemeral;
         let persistent = persist && lasting;
-        let Some(entry) = self.entries.get_mut(&id) else {
+        let Some(entry) = self.state.checkpoints.entries.get_mut(&id) else {
             return;
         };
         lay_out(entry, regions);
         entry.scratch = FileCopy::Present;
-        if self.shape.ephemeral {
-            self.spilled.insert((entry.name.clone(), entry.version));
+        if self.state.shape.ephemeral {
+            self.state.spilled.insert((entry.name.clone(), entry.version));
         }
         if persistent {
             entry.persistent = FileCopy::Wanted;
         }
         entry.routed = routed;
-        self.counts.checkpoints += 1;
-        self.make_live(id);
+        self.state.counts.checkpoints += 1;
+        self.state.make_live(id);
     }
 
     /// Ends a checkpoint that was written directly to its persistent file, which has its name, because
-    /// scratch could not take it. `routed` as for [`State::commit_file`]; `persist`: it belongs there in any
+    /// scratch could not take it. `routed` as for [`Captures::commit_file`]; `persist`: it belongs there in any
     /// case.
     pub fn commit_persistent(
         &mut self,
@@ -221,23 +263,25 @@ impl State {
         routed: Option<Arc<str>>,
         persist: bool,
     ) {
-        self.release_memory(id);
-        let Some(entry) = self.entries.get_mut(&id) else {
+        self.state.release_memory(id);
+        let Some(entry) = self.state.checkpoints.entries.get_mut(&id) else {
             return;
         };
         lay_out(entry, regions);
         entry.scratch = if persist { FileCopy::Bypassed } else { FileCopy::Substituted };
         entry.persistent = FileCopy::Present;
         entry.routed = routed;
-        self.counts.checkpoints += 1;
-        self.make_live(id);
+        self.state.counts.checkpoints += 1;
+        self.state.make_live(id);
     }
 
     /// A checkpoint that was begun may have to be copied to persistent; this is decided later.
     pub fn await_place(&mut self, id: Id) {
-        if let Some(entry) = self.entries.get_mut(&id).filter(|_| self.shape.persistent) {
+        if let Some(entry) =
+            self.state.checkpoints.entries.get_mut(&id).filter(|_| self.state.shape.persistent)
+        {
             entry.persistent = FileCopy::Undecided;
-            self.reindex(id);
+            self.state.reindex(id);
         }
     }
 
@@ -248,9 +292,9 @@ impl State {
         id: Id,
         place: Option<AggregatePart>,
     ) -> Option<(Arc<str>, i32)> {
-        let lasting = self.shape.persistent;
+        let lasting = self.state.shape.persistent;
         let mut there = None;
-        if let Some(entry) = self.entries.get_mut(&id) {
+        if let Some(entry) = self.state.checkpoints.entries.get_mut(&id) {
             let has_file = !matches!(entry.scratch, FileCopy::Absent);
             if entry.scratch == FileCopy::Substituted {
                 entry.scratch = FileCopy::Bypassed;
@@ -273,60 +317,23 @@ impl State {
                     entry.scratch = FileCopy::Bypassed;
                 }
             }
-            self.reindex(id);
+            self.state.reindex(id);
         }
         there
     }
 
-    /// The state of a checkpoint's file in a level.
-    pub fn file_state(&self, id: Id, level: FileLevel) -> FileState {
-        if level == FileLevel::Persistent && self.cleaned.values().any(|cleaned| *cleaned == id) {
-            return FileState::Present;
-        }
-        let Some(entry) = self.entries.get(&id) else {
-            return FileState::Missing;
-        };
-        let file = match level {
-            // A checkpoint that bypasses scratch counts as if its persistent file were there, so that older
-            // versions can be removed.
-            FileLevel::Scratch if entry.scratch.is_bypassed() => match entry.persistent {
-                FileCopy::Absent | FileCopy::Undecided => FileCopy::Wanted,
-                file => file,
-            },
-            FileLevel::Scratch => entry.scratch,
-            FileLevel::Persistent => entry.persistent,
-        };
-        match (entry.life, file) {
-            (Life::Building, _) => FileState::Pending,
-            (Life::Live, FileCopy::Present | FileCopy::Absent | FileCopy::Undecided) => {
-                FileState::Present
-            }
-            (Life::Live, FileCopy::Wanted | FileCopy::Writing) => FileState::Pending,
-            // It may be retried, but nothing waits for it: limits make room if there is none.
-            (Life::Live, FileCopy::Failed | FileCopy::Bypassed | FileCopy::Substituted)
-            | (Life::Held | Life::Dropped, _) => FileState::Missing,
-        }
-    }
-
-    /// The name and version of a checkpoint whose file is in scratch.
-    pub fn key_in_scratch(&self, id: Id) -> Option<(Arc<str>, i32)> {
-        let entry = self.entries.get(&id)?;
-        let there = entry.life == Life::Live && entry.scratch == FileCopy::Present;
-        there.then(|| (entry.name.clone(), entry.version))
-    }
-
     /// A copy of this checkpoint may still be running and cannot be waited for: its room is never reused.
     pub fn strand(&mut self, id: Id) {
-        if let Some(entry) = self.entries.get_mut(&id) {
+        if let Some(entry) = self.state.checkpoints.entries.get_mut(&id) {
             entry.busy += 1;
             entry.stranded = true;
-            self.reindex(id);
+            self.state.reindex(id);
         }
     }
 
     /// Aborts an open checkpoint, as if it had never been begun.
     pub fn abort(&mut self, id: Id) {
-        self.discard(id, false);
+        self.state.removal().discard(id, false);
     }
 
     /// Adds a checkpoint whose file was found on disk, made by this run. `part_of` tells which regions belong in
@@ -339,9 +346,9 @@ impl State {
         part_of: impl Fn(i32) -> Part,
         [in_scratch, in_persistent]: [bool; 2],
     ) -> Id {
-        let id = self.next_id;
-        self.next_id += 1;
-        let mut entry = Entry::new(self.interned(name), version, identity);
+        let id = self.state.checkpoints.next_id;
+        self.state.checkpoints.next_id += 1;
+        let mut entry = Entry::new(self.state.checkpoints.interned(name), version, identity);
         match content {
             Content::Regions { header, mark } => {
                 let region = |r: &header::Region| Region {
@@ -363,38 +370,87 @@ impl State {
         if in_persistent {
             entry.persistent = FileCopy::Present;
         }
-        self.entries.insert(id, Box::new(entry));
-        self.make_live(id);
+        self.state.checkpoints.entries.insert(id, Box::new(entry));
+        self.state.make_live(id);
         id
     }
 
+    /// Notes which process copies the bytes of a checkpoint that is about to be committed, and its record.
+    pub fn carried_by(&mut self, id: Id, process: u32, slot: Option<Slot>) {
+        if let Some(entry) = self.state.checkpoints.entries.get_mut(&id) {
+            entry.carrier = process;
+            entry.noted = slot.map(|slot| (slot, Standing::default()));
+        }
+    }
+
+    /// Marks a region of an open checkpoint as its mark.
+    pub fn mark(&mut self, id: Id, region: i32) {
+        if let Some(entry) = self.state.checkpoints.entries.get_mut(&id) {
+            entry.mark = Some(region);
+        }
+    }
+
+    /// Checkpoints that are opened are of this run from now on.
+    pub fn in_run(&mut self, run: u64) {
+        self.state.checkpoints.run = run;
+    }
+}
+
+impl State {
+    /// Whether deferred captures are not complete yet.
+    pub fn arriving(&self) -> bool {
+        !self.work.incomplete.is_empty()
+    }
+
+    /// The destination of each part of a capture with `lens` bytes per part, in one checkpoint.
+    pub fn destination(&self, lens: [u64; 2]) -> Result<[Destination; 2]> {
+        let mut taken = [0u64; MOST];
+        let mut place = |part: Part| {
+            let len = lens[part as usize];
+            let captures = |level: &Level| self.levels.level(*level).spec.captures[part as usize];
+            self.levels.all().filter(captures).find(|&level| {
+                let memory = self.levels.level(level);
+                let taken = &mut taken[level.index()];
+                let sum = taken.saturating_add(memory.space.rounded(len));
+                let fits = sum <= memory.spec.capacity;
+                *taken = if fits { sum } else { *taken };
+                fits
+            })
+        };
+        if let [Some(device), Some(host)] = PARTS.map(&mut place) {
+            return Ok([Destination::Memory(device), Destination::Memory(host)]);
+        }
+        if self.shape.scratch {
+            return Ok([Destination::File, Destination::File]);
+        }
+        let sizes = self.levels.levels.iter().map(|level| {
+            let LevelSpec { key, capacity, .. } = level.spec;
+            format!("{key} ({capacity} bytes)")
+        });
+        let sizes: Vec<_> = sizes.collect();
+        Err(Error::new(
+            Kind::NoRoom,
+            format!(
+                "a checkpoint of {} bytes is larger than {}, and there is no scratch to stream it to",
+                lens[0].saturating_add(lens[1]),
+                sizes.join(" and ")
+            ),
+        ))
+    }
+
     pub(super) fn make_live(&mut self, id: Id) {
-        let Some(entry) = self.entries.get_mut(&id) else {
+        let Some(entry) = self.checkpoints.entries.get_mut(&id) else {
             return;
         };
         entry.life = Life::Live;
         let (name, version) = (entry.name.clone(), entry.version);
         // Before the older record is removed, so that there is always a record of this version.
         self.note(id);
-        let older = self.names.entry(name).or_default().live.insert(version, id);
+        let older = self.checkpoints.names.entry(name).or_default().live.insert(version, id);
         if let Some(older) = older {
-            self.replace(older, id);
+            self.removal().replace(older, id);
         }
-        self.take_hints(id);
+        self.up().take_hints(id);
         self.reindex(id);
     }
-}
-
-/// Assigns the regions of a checkpoint in a file their offsets in its parts.
-fn lay_out(entry: &mut Entry, mut regions: Vec<Region>) {
-    regions.sort_by_key(|region| region.id);
-    for part in &mut entry.parts {
-        part.len = 0;
-    }
-    for region in &mut regions {
-        let part = entry.part_mut(region.part);
-        region.offset = part.len;
-        part.len += region.size;
-    }
-    entry.regions = regions.into();
 }

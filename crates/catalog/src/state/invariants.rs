@@ -1,113 +1,15 @@
 //! The invariants of the state.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use super::level::Memory;
 use super::lists::has_bytes;
-use super::{State, Versions};
+use super::lists::lists_of;
+use super::State;
 use crate::entry::{Entry, Life, Readable, Stage};
 use crate::space::Extent;
 use crate::{Id, MOST, PARTS};
 use policy::evict::EvictionClass;
-
-impl State {
-    /// Checks every invariant; used by the tests after each step.
-    ///
-    /// 1. Room: each byte of a level is free, set aside or in exactly one copy.
-    /// 2. No data is lost: every part of a live checkpoint is complete somewhere, or in a deferred capture.
-    /// 3. The lists agree with the entries.
-    /// 4. Names and entries refer to each other.
-    /// 5. Each held checkpoint is held for exactly one exposed one.
-    /// 6. Waiting hints are for checkpoints that do not exist, or are dropped.
-    /// 7. Only complete copies are read, and a copy that is read is not a victim.
-    pub fn check(&self) -> std::result::Result<(), String> {
-        for level in self.levels() {
-            let Memory { spec, space, aside, .. } = self.level(level);
-            let copies = self.entries.values().flat_map(|entry| &entry.parts);
-            let held = copies.flat_map(|part| part.copy(level).extents.iter().copied());
-            let mut held: Vec<Extent> = held.collect();
-            held.sort_by_key(|extent| extent.offset);
-            if held.windows(2).any(|pair| pair[0].offset + pair[0].len > pair[1].offset) {
-                return Err(format!("{}: two copies overlap: {held:?}", spec.name));
-            }
-            let sum: u64 = held.iter().map(|extent| extent.len).sum();
-            if sum + aside + space.free() != space.capacity() {
-                return Err(format!("{}: {sum} held + {} free", spec.name, space.free()));
-            }
-        }
-        let exposed = self.entries.values().filter(|entry| entry.lists.exposed).count();
-        if exposed != self.exposed {
-            return Err(format!("{exposed} are exposed, not {}", self.exposed));
-        }
-        let holds = self.entries.values().filter(|entry| entry.is_exposed(self.hands_over));
-        let held_for: BTreeSet<Id> = holds.filter_map(|entry| entry.replaces).collect();
-        let held =
-            self.entries.iter().filter(|(_, entry)| entry.life == Life::Held).map(|(id, _)| *id);
-        let held: BTreeSet<Id> = held.collect();
-        if held != self.held || !held.is_subset(&held_for) {
-            return Err(format!("{held:?} are held, not {:?} of {held_for:?}", self.held));
-        }
-        let mut fresh = Compared::default();
-        for (&id, entry) in &self.entries {
-            let expected = self.lists_of(id, entry);
-            if entry.lists != expected {
-                return Err(format!("{id}: in lists {:?}, not {expected:?}", entry.lists));
-            }
-            fresh.add(id, entry);
-            if entry.life == Life::Live {
-                if self.find(&entry.name, entry.version) != Some(id) {
-                    return Err(format!("{id}: live, but not under its name"));
-                }
-                for part in PARTS {
-                    if !has_bytes(entry, part) {
-                        return Err(format!("{id}: {part:?} is nowhere: {entry:?}"));
-                    }
-                }
-            }
-            for copy in entry.parts.iter().flat_map(|part| &part.copies) {
-                if copy.readers > 0 && copy.stage != Stage::Ready {
-                    return Err(format!("{id}: a copy is read that is {:?}", copy.stage));
-                }
-            }
-        }
-        let ranks = |set: &BTreeSet<(EvictionClass, Id)>| {
-            set.iter().map(|&(r, id)| (r as u8, id)).collect()
-        };
-        let readable = |set: &BTreeSet<(Readable, Id)>| {
-            set.iter().map(|&(from, id)| (from as u8, id)).collect()
-        };
-        let mut kept = Compared {
-            write: [readable(&self.write), readable(&self.spill)],
-            persist: self.persist.clone(),
-            failed: self.failed.clone(),
-            read: (self.hinted.clone(), self.versions_of(|versions| &versions.read)),
-            ..Compared::default()
-        };
-        for (i, level) in self.levels.iter().enumerate() {
-            kept.flush[i] = level.flush.clone();
-            kept.victims[i] = ranks(&level.victims);
-            let versions = self.versions_of(|versions| &versions.fetch[i]);
-            kept.fetch[i] = (level.hinted.clone(), versions);
-        }
-        if kept != fresh {
-            return Err(format!("the lists are {kept:?}, not {fresh:?}"));
-        }
-        for (name, versions) in &self.names {
-            for (&version, hints) in &versions.hints {
-                let there = self.find(name, version).and_then(|id| self.entries.get(&id));
-                if hints.is_empty() || there.is_some_and(|entry| !entry.doomed) {
-                    return Err(format!("{hints:?} wait for \"{name}\" version {version}"));
-                }
-            }
-        }
-        let live = self.entries.values().filter(|e| e.life == Life::Live).count();
-        if live != self.live() {
-            return Err(format!("{live} live entries, {} under names", self.live()));
-        }
-        Ok(())
-    }
-}
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// All lists, to compare the stored ones with newly computed ones.
 #[derive(Debug, Default, PartialEq)]
@@ -148,13 +50,116 @@ impl Compared {
 }
 
 impl State {
-    fn versions_of(
-        &self,
-        which: impl Fn(&Versions) -> &BTreeSet<i32>,
-    ) -> BTreeSet<(Arc<str>, i32)> {
-        self.names
+    /// Checks every invariant; used by the tests after each step.
+    ///
+    /// 1. Room: each byte of a level is free, set aside or in exactly one copy.
+    /// 2. No data is lost: every part of a live checkpoint is complete somewhere, or in a deferred capture.
+    /// 3. The lists agree with the entries.
+    /// 4. Names and entries refer to each other.
+    /// 5. Each held checkpoint is held for exactly one exposed one.
+    /// 6. Waiting hints are for checkpoints that do not exist, or are dropped.
+    /// 7. Only complete copies are read, and a copy that is read is not a victim.
+    pub fn check(&self) -> std::result::Result<(), String> {
+        for level in self.levels.all() {
+            let Memory { spec, space, aside, .. } = self.levels.level(level);
+            let copies = self.checkpoints.entries.values().flat_map(|entry| &entry.parts);
+            let held = copies.flat_map(|part| part.copy(level).extents.iter().copied());
+            let mut held: Vec<Extent> = held.collect();
+            held.sort_by_key(|extent| extent.offset);
+            if held.windows(2).any(|pair| pair[0].offset + pair[0].len > pair[1].offset) {
+                return Err(format!("{}: two copies overlap: {held:?}", spec.name));
+            }
+            let sum: u64 = held.iter().map(|extent| extent.len).sum();
+            if sum + aside + space.free() != space.capacity() {
+                return Err(format!("{}: {sum} held + {} free", spec.name, space.free()));
+            }
+        }
+        let exposed = self.checkpoints.entries.values().filter(|entry| entry.lists.exposed).count();
+        if exposed != self.successor.exposed {
+            return Err(format!("{exposed} are exposed, not {}", self.successor.exposed));
+        }
+        let holds = self
+            .checkpoints
+            .entries
+            .values()
+            .filter(|entry| entry.is_exposed(self.successor.hands_over));
+        let held_for: BTreeSet<Id> = holds.filter_map(|entry| entry.replaces).collect();
+        let held = self
+            .checkpoints
+            .entries
             .iter()
-            .flat_map(|(name, versions)| which(versions).iter().map(|&v| (name.clone(), v)))
-            .collect()
+            .filter(|(_, entry)| entry.life == Life::Held)
+            .map(|(id, _)| *id);
+        let held: BTreeSet<Id> = held.collect();
+        if held != self.successor.held || !held.is_subset(&held_for) {
+            return Err(format!(
+                "{held:?} are held, not {:?} of {held_for:?}",
+                self.successor.held
+            ));
+        }
+        let mut fresh = Compared::default();
+        for (&id, entry) in &self.checkpoints.entries {
+            let expected = lists_of(self, id, entry);
+            if entry.lists != expected {
+                return Err(format!("{id}: in lists {:?}, not {expected:?}", entry.lists));
+            }
+            fresh.add(id, entry);
+            if entry.life == Life::Live {
+                if self.checkpoints.find(&entry.name, entry.version) != Some(id) {
+                    return Err(format!("{id}: live, but not under its name"));
+                }
+                for part in PARTS {
+                    if !has_bytes(entry, part) {
+                        return Err(format!("{id}: {part:?} is nowhere: {entry:?}"));
+                    }
+                }
+            }
+            for copy in entry.parts.iter().flat_map(|part| &part.copies) {
+                if copy.readers > 0 && copy.stage != Stage::Ready {
+                    return Err(format!("{id}: a copy is read that is {:?}", copy.stage));
+                }
+            }
+        }
+        let ranks = |set: &BTreeSet<(EvictionClass, Id)>| {
+            set.iter().map(|&(r, id)| (r as u8, id)).collect()
+        };
+        let readable = |set: &BTreeSet<(Readable, Id)>| {
+            set.iter().map(|&(from, id)| (from as u8, id)).collect()
+        };
+        let mut kept = Compared {
+            write: [readable(&self.work.write), readable(&self.work.spill)],
+            persist: self.work.persist.clone(),
+            failed: self.failures.failed.clone(),
+            read: (
+                self.ahead.hinted.clone(),
+                self.checkpoints.versions_of(|versions| &versions.read),
+            ),
+            ..Compared::default()
+        };
+        for (i, level) in self.levels.levels.iter().enumerate() {
+            kept.flush[i] = level.flush.clone();
+            kept.victims[i] = ranks(&level.victims);
+            let versions = self.checkpoints.versions_of(|versions| &versions.fetch[i]);
+            kept.fetch[i] = (level.hinted.clone(), versions);
+        }
+        if kept != fresh {
+            return Err(format!("the lists are {kept:?}, not {fresh:?}"));
+        }
+        for (name, versions) in &self.checkpoints.names {
+            for (&version, hints) in &versions.hints {
+                let there = self
+                    .checkpoints
+                    .find(name, version)
+                    .and_then(|id| self.checkpoints.entries.get(&id));
+                if hints.is_empty() || there.is_some_and(|entry| !entry.doomed) {
+                    return Err(format!("{hints:?} wait for \"{name}\" version {version}"));
+                }
+            }
+        }
+        let live = self.checkpoints.entries.values().filter(|e| e.life == Life::Live).count();
+        if live != self.checkpoints.live() {
+            return Err(format!("{live} live entries, {} under names", self.checkpoints.live()));
+        }
+        Ok(())
     }
 }

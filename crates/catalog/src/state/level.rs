@@ -1,15 +1,15 @@
 //! The levels of memory in the catalog: for each its row, its room and its own lists. Nothing else in the
 //! catalog knows which levels there are.
 
-use std::collections::BTreeSet;
-use std::ops::Range;
-
 use super::State;
-use crate::entry::{Entry, Stage};
+use crate::entry::Entry;
+use crate::entry::{PartState, Readable};
 use crate::level::LevelSpec;
 use crate::space::{Extent, Space};
 use crate::{Id, Level, Part, MOST, PARTS};
 use policy::evict::EvictionClass;
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// A level of memory.
 #[derive(Debug)]
@@ -57,7 +57,39 @@ impl Memory {
     }
 }
 
-impl State {
+/// All levels of memory.
+#[derive(Debug)]
+pub struct Levels {
+    /// The fastest first.
+    pub(super) levels: Vec<Memory>,
+    pub(super) staging: Level,
+    /// The first level that captures each part.
+    pub(super) tops: [Level; 2],
+    /// Whether the application waits for room: ephemeral checkpoints may then spill to files.
+    pub(super) starved: Option<Level>,
+}
+
+impl Levels {
+    pub(super) fn new(rows: &[LevelSpec]) -> Self {
+        let levels: Vec<Memory> = rows.iter().cloned().map(Memory::new).collect();
+        let first = |is: &dyn Fn(&Memory) -> bool| levels.iter().position(is).map(Level::new);
+        let staging = first(&|level| level.spec.staging).unwrap_or(Level::HOST);
+        let tops = [0, 1].map(|part| first(&|level| level.spec.captures[part]).unwrap_or(staging));
+        Levels { levels, staging, tops, starved: None }
+    }
+
+    /// Whether the staging level, if it were empty, could hold `lens` bytes of each part.
+    pub fn fits_staging(&self, lens: [u64; 2]) -> bool {
+        let staging = self.level(self.staging);
+        let [device, host] = lens.map(|len| staging.space.rounded(len));
+        device.saturating_add(host) <= staging.spec.capacity
+    }
+
+    /// How many checkpoints could be flushed from a level next.
+    pub fn flushes_waiting(&self, from: Level) -> usize {
+        self.level(from).flush.len()
+    }
+
     pub(super) fn level(&self, level: Level) -> &Memory {
         &self.levels[level.index()]
     }
@@ -67,7 +99,7 @@ impl State {
     }
 
     /// All levels of memory, the fastest first.
-    pub fn levels(&self) -> impl DoubleEndedIterator<Item = Level> {
+    pub fn all(&self) -> impl DoubleEndedIterator<Item = Level> {
         (0..self.levels.len()).map(Level::new)
     }
 
@@ -88,7 +120,7 @@ impl State {
 
     /// The next lower level that could hold `len` bytes.
     pub(super) fn below(&self, level: Level, len: u64) -> Option<Level> {
-        self.levels().skip(level.index() + 1).find(|&below| self.level(below).fits(len))
+        self.all().skip(level.index() + 1).find(|&below| self.level(below).fits(len))
     }
 
     /// The next part that a flush of an entry from a level would copy, and the destination.
@@ -125,91 +157,6 @@ impl State {
         Some(self.level_mut(level).space.allocate(len)?.into())
     }
 
-    /// A level will get `bytes`, none of which exist yet.
-    pub fn expect_capacity(&mut self, level: Level, bytes: u64) {
-        let level = self.level_mut(level);
-        level.spec.capacity = bytes;
-        level.complete = bytes == 0;
-    }
-
-    /// A level has grown by `bytes`.
-    pub fn grown(&mut self, level: Level, bytes: u64) {
-        self.level_mut(level).space.grow(bytes);
-        self.changes += 1;
-    }
-
-    /// A level will not grow any more, and nothing waits for the rest.
-    pub fn completed(&mut self, level: Level) {
-        self.level_mut(level).complete = true;
-        self.resized(level);
-    }
-
-    /// Gives out freed room first, as it has pages already, or else goes by FIFO, as in HiPC'22.
-    pub fn pack(&mut self, level: Level, packs: bool) {
-        self.level_mut(level).space.pack(packs);
-    }
-
-    /// Sets aside free room that `find` picks in one of the runs of free bytes, the last one first.
-    /// To be followed by [`State::put_back`].
-    pub fn set_aside(
-        &mut self,
-        level: Level,
-        find: impl FnMut(Range<u64>) -> Option<Range<u64>>,
-    ) -> Option<Range<u64>> {
-        let memory = self.level_mut(level);
-        let found = memory.space.holes().find_map(find)?;
-        let len = found.end - found.start;
-        if !memory.space.take(&[Extent { offset: found.start, len }]) {
-            return None;
-        }
-        memory.aside += len;
-        Some(found)
-    }
-
-    /// Frees room that was set aside.
-    pub fn put_back(&mut self, level: Level, room: &Range<u64>) {
-        let len = room.end - room.start;
-        let memory = self.level_mut(level);
-        memory.aside -= len;
-        memory.space.release(&[Extent { offset: room.start, len }]);
-        self.changes += 1;
-    }
-
-    /// The most bytes of a level that were used at once since the last call.
-    pub fn most_used(&mut self, level: Level) -> u64 {
-        self.level_mut(level).space.most_taken()
-    }
-
-    /// Limits a level to what is used of its first `bytes` and its existing room beyond them, as
-    /// memory is short.
-    pub fn limit(&mut self, level: Level, bytes: u64) {
-        let memory = self.level_mut(level);
-        memory.space.withdraw(bytes.next_multiple_of(memory.spec.granule));
-        self.resized(level);
-    }
-
-    /// Limits a level like [`State::limit`], but permanently.
-    pub fn shorten(&mut self, level: Level, bytes: u64) {
-        self.limit(level, bytes);
-        self.level_mut(level).space.forget_withdrawn();
-    }
-
-    /// Removes the limit of [`State::limit`].
-    pub fn lift_limit(&mut self, level: Level) {
-        self.level_mut(level).space.restore();
-        self.resized(level);
-    }
-
-    fn resized(&mut self, level: Level) {
-        let memory = self.level_mut(level);
-        memory.spec.capacity = memory.space.capacity();
-        self.changes += 1;
-        let ids: Vec<Id> = self.entries.keys().copied().collect();
-        for id in ids {
-            self.reindex(id);
-        }
-    }
-
     /// The room of a level in bytes: all that exists, and the free part.
     pub fn room(&self, level: Level) -> (u64, u64) {
         let space = &self.level(level).space;
@@ -223,16 +170,141 @@ impl State {
     }
 
     /// The bytes of checkpoints that the levels of memory can hold.
-    pub fn memory(&self) -> u64 {
+    pub fn capacity(&self) -> u64 {
         self.levels.iter().map(|level| level.spec.capacity).sum()
     }
 
-    /// A copy has failed: frees its room.
-    pub(super) fn copy_failed(&mut self, id: Id, part: Part, level: Level) {
-        let Some(entry) = self.entries.get_mut(&id) else { return };
-        let copy = entry.part_mut(part).copy_mut(level);
-        let extents = std::mem::take(&mut copy.extents);
-        copy.stage = Stage::Failed;
-        self.give_back(level, &extents);
+    /// Where a writer could read the whole checkpoint from now, if it could.
+    pub(super) fn readable(&self, entry: &Entry) -> Option<Readable> {
+        let mut from = Readable::Staged;
+        for part in entry.parts.iter().filter(|part| part.len > 0) {
+            // A part that can never be in the staging level is always read elsewhere.
+            let may_come = self.level(self.staging).fits(part.len) && !part.flush_has_failed();
+            if self.readable_from(part)? < self.staging && may_come {
+                from = Readable::Unstaged;
+            }
+        }
+        Some(from)
+    }
+
+    /// The level from which a writer reads a part; `None` if it is empty or not in memory.
+    pub(super) fn readable_from(&self, part: &PartState) -> Option<Level> {
+        let above = self.staging.index();
+        // A part below the staging level is not moved there to be written.
+        let mut nearest = self.all().skip(above).chain(self.all().take(above));
+        nearest.find(|&level| part.len > 0 && part.is_ready(level))
+    }
+
+    /// Whether an entry is not in memory, and the staging level could hold all of it.
+    pub(super) fn could_be_read(&self, entry: &Entry) -> bool {
+        let staging = self.level(self.staging);
+        let total: u64 = entry.parts.iter().map(|part| staging.space.rounded(part.len)).sum();
+        total > 0
+            && total <= staging.spec.capacity
+            && entry.parts.iter().all(|part| part.is_absent(0..MOST))
+    }
+
+    /// Whether room only comes if ephemeral checkpoints spill to files.
+    pub(super) fn pressed(&self) -> bool {
+        // Flushes make room for the application where they have room themselves.
+        let flushes =
+            |level: &Memory| level.flushing > 0 || !(level.starved || level.flush.is_empty());
+        let waits = |level| level == self.staging || !flushes(self.level(level));
+        // The checkpoints to be flushed may be gone.
+        self.starved.is_some_and(waits)
+            || self.levels.iter().any(|level| level.starved && !level.flush.is_empty())
+    }
+}
+
+/// Steps of levels that get room, or lose it.
+#[derive(Debug)]
+pub struct Growth<'a> {
+    pub(super) state: &'a mut State,
+}
+
+impl Growth<'_> {
+    /// A level will get `bytes`, none of which exist yet.
+    pub fn expect_capacity(&mut self, level: Level, bytes: u64) {
+        let level = self.state.levels.level_mut(level);
+        level.spec.capacity = bytes;
+        level.complete = bytes == 0;
+    }
+
+    /// Gives out freed room first, as it has pages already, or else goes by FIFO, as in HiPC'22.
+    pub fn pack(&mut self, level: Level, packs: bool) {
+        self.state.levels.level_mut(level).space.pack(packs);
+    }
+
+    /// Sets aside free room that `find` picks in one of the runs of free bytes, the last one first.
+    /// To be followed by [`Growth::put_back`].
+    pub fn set_aside(
+        &mut self,
+        level: Level,
+        find: impl FnMut(Range<u64>) -> Option<Range<u64>>,
+    ) -> Option<Range<u64>> {
+        let memory = self.state.levels.level_mut(level);
+        let found = memory.space.holes().find_map(find)?;
+        let len = found.end - found.start;
+        if !memory.space.take(&[Extent { offset: found.start, len }]) {
+            return None;
+        }
+        memory.aside += len;
+        Some(found)
+    }
+
+    /// The most bytes of a level that were used at once since the last call.
+    pub fn most_used(&mut self, level: Level) -> u64 {
+        self.state.levels.level_mut(level).space.most_taken()
+    }
+
+    /// A level has grown by `bytes`.
+    pub fn grown(&mut self, level: Level, bytes: u64) {
+        self.state.levels.level_mut(level).space.grow(bytes);
+        self.state.work.changes += 1;
+    }
+
+    /// A level will not grow any more, and nothing waits for the rest.
+    pub fn completed(&mut self, level: Level) {
+        self.state.levels.level_mut(level).complete = true;
+        self.resized(level);
+    }
+
+    /// Frees room that was set aside.
+    pub fn put_back(&mut self, level: Level, room: &Range<u64>) {
+        let len = room.end - room.start;
+        let memory = self.state.levels.level_mut(level);
+        memory.aside -= len;
+        memory.space.release(&[Extent { offset: room.start, len }]);
+        self.state.work.changes += 1;
+    }
+
+    /// Limits a level to what is used of its first `bytes` and its existing room beyond them, as
+    /// memory is short.
+    pub fn limit(&mut self, level: Level, bytes: u64) {
+        let memory = self.state.levels.level_mut(level);
+        memory.space.withdraw(bytes.next_multiple_of(memory.spec.granule));
+        self.resized(level);
+    }
+
+    /// Limits a level like [`Growth::limit`], but permanently.
+    pub fn shorten(&mut self, level: Level, bytes: u64) {
+        self.limit(level, bytes);
+        self.state.levels.level_mut(level).space.forget_withdrawn();
+    }
+
+    /// Removes the limit of [`Growth::limit`].
+    pub fn lift_limit(&mut self, level: Level) {
+        self.state.levels.level_mut(level).space.restore();
+        self.resized(level);
+    }
+
+    fn resized(&mut self, level: Level) {
+        let memory = self.state.levels.level_mut(level);
+        memory.spec.capacity = memory.space.capacity();
+        self.state.work.changes += 1;
+        let ids: Vec<Id> = self.state.checkpoints.entries.keys().copied().collect();
+        for id in ids {
+            self.state.reindex(id);
+        }
     }
 }

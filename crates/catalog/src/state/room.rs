@@ -1,7 +1,4 @@
-//! Room in the levels of memory: allocating it, making it by eviction, and telling whether it can become
-//! free.
-
-use std::sync::Arc;
+//! Room in the levels of memory: making it by eviction, and telling whether it can become free.
 
 use super::level::Memory;
 use super::lists::has_bytes;
@@ -12,11 +9,32 @@ use crate::{Id, Level, PARTS};
 use errors::{Error, Kind};
 use policy::evict::EvictionClass;
 use policy::order::RestoreOrder;
+use std::sync::Arc;
 
 /// How many consumed checkpoints are looked at to find one that was passed.
 const MOST_LOOKED_AT: usize = 16;
 
-impl State {
+/// Steps that make room.
+#[derive(Debug)]
+pub(super) struct Eviction<'a> {
+    pub(super) state: &'a mut State,
+}
+
+impl Eviction<'_> {
+    /// The application waits for room in a level.
+    fn starves(&mut self, level: Level) {
+        if self.state.levels.starved.replace(level) != Some(level) {
+            self.state.work.changes += 1;
+        }
+    }
+
+    /// Flushes from a level wait for room.
+    pub(super) fn flush_starves(&mut self, level: Level) {
+        if !std::mem::replace(&mut self.state.levels.level_mut(level).starved, true) {
+            self.state.work.changes += 1;
+        }
+    }
+
     pub(super) fn take_room(
         &mut self,
         len: u64,
@@ -24,9 +42,9 @@ impl State {
     ) -> std::result::Result<Vec<Extent>, Reserve> {
         self.reuse_passed(len, level);
         loop {
-            let memory = self.level_mut(level);
+            let memory = self.state.levels.level_mut(level);
             if let Some(extents) = memory.space.allocate(len) {
-                self.starved = None;
+                self.state.levels.starved = None;
                 return Ok(extents);
             }
             if !memory.complete {
@@ -38,15 +56,15 @@ impl State {
                 continue;
             }
             self.starves(level);
-            if self.room_can_come(level) {
+            if room_can_come(self.state, level) {
                 return Err(Reserve::Wait(WaitFor::Room(level)));
             }
-            if level == self.staging && self.drop_oldest_held() {
+            if level == self.state.levels.staging && self.state.removal().drop_oldest_held() {
                 continue;
             }
             let Some((_, id)) = victim else {
                 // Nothing waits any more.
-                self.starved = None;
+                self.state.levels.starved = None;
                 return Err(Reserve::Never(self.no_room(len, level)));
             };
             self.evict(id, level);
@@ -58,30 +76,31 @@ impl State {
     /// their room is used again before new pages are. Nothing else may be discarded before room is
     /// short (it may be read again). The order is that of taking: versions may be slot numbers.
     fn reuse_passed(&mut self, len: u64, level: Level) {
-        let may_discard = self.shape.ephemeral && !self.shape.scratch;
-        let packs = self.level(level).space.packs();
-        if !packs || !may_discard || self.shape.order != RestoreOrder::Reverse {
+        let may_discard = self.state.shape.ephemeral && !self.state.shape.scratch;
+        let packs = self.state.levels.level(level).space.packs();
+        if !packs || !may_discard || self.state.shape.order != RestoreOrder::Reverse {
             return;
         }
         // Most are of one name, which is looked up once.
         let mut known: Option<(&Arc<str>, Option<Id>)> = None;
         let mut is_passed = |id: &Id| {
-            let entry = self.entries.get(id)?;
+            let entry = self.state.checkpoints.entries.get(id)?;
             let last_read = match known {
                 Some((name, last_read)) if Arc::ptr_eq(name, &entry.name) => last_read,
-                _ => self.names.get(&entry.name)?.last_read,
+                _ => self.state.checkpoints.names.get(&entry.name)?.last_read,
             };
             known = Some((&entry.name, last_read));
             (last_read? < *id).then(|| entry.parts.iter().map(|part| part.len).sum())
         };
         // The checkpoints taken last are passed first. Few others are behind them, if any.
-        let victims = self.level(level).victims.range((EvictionClass::Discardable, 0)..).rev();
-        let mut left = self.level(level).space.rounded(len);
+        let victims =
+            self.state.levels.level(level).victims.range((EvictionClass::Discardable, 0)..).rev();
+        let mut left = self.state.levels.level(level).space.rounded(len);
         let mut passed: Vec<Id> = Vec::new();
         // Behind one that was not passed, none of its name was.
         let mut not_passed = 0;
         for (_, id) in victims.take(MOST_LOOKED_AT) {
-            if left == 0 || not_passed == 2 * self.names.len() {
+            if left == 0 || not_passed == 2 * self.state.checkpoints.names.len() {
                 break;
             }
             match is_passed(id) {
@@ -96,16 +115,17 @@ impl State {
     }
 
     fn no_room(&self, len: u64, level: Level) -> Error {
-        let cause = self.last_failure.as_ref().filter(|_| self.anything_failed());
+        let cause =
+            self.state.failures.last_failure.as_ref().filter(|_| self.state.anything_failed());
         let why = if let Some(cause) = cause {
             format!("its checkpoints could not be flushed: {cause}")
-        } else if self.shape.ephemeral && !self.shape.scratch {
+        } else if self.state.shape.ephemeral && !self.state.shape.scratch {
             "nothing in it has been consumed yet, and an ephemeral job without scratch writes no files"
                 .to_owned()
         } else {
             "nothing in it can be flushed or evicted".to_owned()
         };
-        let Memory { spec, space, .. } = self.level(level);
+        let Memory { spec, space, .. } = self.state.levels.level(level);
         let fit = space.capacity() / space.rounded(len).max(1);
         Error::new(
             Kind::NoRoom,
@@ -121,9 +141,9 @@ impl State {
     /// Makes room in a level for `len` bytes by eviction. If that is not possible, returns false and evicts
     /// nothing.
     pub(super) fn make_room(&mut self, level: Level, len: u64, discard: bool) -> bool {
-        let enough = self.could_make_room(level, len, discard);
+        let enough = could_make_room(self.state, level, len, discard);
         loop {
-            let Memory { space, victims, .. } = self.level(level);
+            let Memory { space, victims, .. } = self.state.levels.level(level);
             match victims.first().copied() {
                 _ if !enough || space.rounded(len) <= space.free() => return enough,
                 Some((_, id)) => self.evict(id, level),
@@ -132,55 +152,12 @@ impl State {
         }
     }
 
-    /// Whether a level has room for `len` bytes, counting its victims.
-    fn could_make_room(&self, level: Level, len: u64, discard: bool) -> bool {
-        let Memory { space, victims, .. } = self.level(level);
-        let mut free = space.free();
-        let may_go =
-            |(rank, _): &&(EvictionClass, Id)| discard || *rank < EvictionClass::Discardable;
-        let mut victims = victims.iter().take_while(may_go);
-        while free < space.rounded(len) {
-            let entry = victims.next().and_then(|(_, id)| self.entries.get(id));
-            let Some(entry) = entry else { return false };
-            let copies = entry.parts.iter().filter(|part| part.is_ready(level));
-            free +=
-                copies.flat_map(|part| part.copy(level).extents.iter()).map(|e| e.len).sum::<u64>();
-        }
-        true
-    }
-
-    /// Whether a flush from a level has room, or can get it.
-    pub(super) fn flush_can_come(&self, from: Level) -> bool {
-        self.level(from).flush.first().is_some_and(|&(consumed, id)| {
-            let next = self.entries.get(&id).and_then(|entry| {
-                let (part, to) = self.flush_of(entry, from)?;
-                Some((to, entry.part(part).len))
-            });
-            next.is_some_and(|(to, len)| {
-                self.could_make_room(to, len, !consumed)
-                    || to == self.staging && !self.held.is_empty()
-                    || self.room_can_come(to)
-            })
-        })
-    }
-
-    /// Whether anything may leave a level.
-    pub(super) fn room_can_come(&self, level: Level) -> bool {
-        self.in_flight > 0
-            || self.level(level).aside > 0
-            || self.flush_can_come(level)
-            || !self.write.is_empty()
-            // A checkpoint that bypasses scratch leaves memory for persistent.
-            || !self.persist.is_empty()
-            || (self.shape.scratch && !self.spill.is_empty())
-    }
-
     pub(super) fn evict(&mut self, id: Id, level: Level) {
-        self.delist(id);
-        let Some(entry) = self.entries.get_mut(&id) else {
+        self.state.delist(id);
+        let Some(entry) = self.state.checkpoints.entries.get_mut(&id) else {
             return;
         };
-        let space = &mut self.levels[level.index()].space;
+        let space = &mut self.state.levels.levels[level.index()].space;
         let mut bytes = 0;
         for part in &mut entry.parts {
             if !part.is_ready(level) {
@@ -195,14 +172,55 @@ impl State {
                 }
             }
         }
-        self.counts.evictions[level.index()] += 1;
-        if let Some(told) = &self.evictions.0 {
+        self.state.counts.evictions[level.index()] += 1;
+        if let Some(told) = &self.state.evictions.0 {
             told(level, &entry.name, entry.version, bytes);
         }
         if PARTS.iter().all(|&part| has_bytes(entry, part)) {
-            self.reindex(id);
+            self.state.reindex(id);
         } else {
-            self.discard(id, true);
+            self.state.removal().discard(id, true);
         }
     }
+}
+
+/// Whether a flush from a level has room, or can get it.
+pub(super) fn flush_can_come(state: &State, from: Level) -> bool {
+    state.levels.level(from).flush.first().is_some_and(|&(consumed, id)| {
+        let next = state.checkpoints.entries.get(&id).and_then(|entry| {
+            let (part, to) = state.levels.flush_of(entry, from)?;
+            Some((to, entry.part(part).len))
+        });
+        next.is_some_and(|(to, len)| {
+            could_make_room(state, to, len, !consumed)
+                || to == state.levels.staging && !state.successor.held.is_empty()
+                || room_can_come(state, to)
+        })
+    })
+}
+
+/// Whether anything may leave a level.
+pub(super) fn room_can_come(state: &State, level: Level) -> bool {
+    state.work.in_flight > 0
+        || state.levels.level(level).aside > 0
+        || flush_can_come(state, level)
+        || !state.work.write.is_empty()
+        // A checkpoint that bypasses scratch leaves memory for persistent.
+        || !state.work.persist.is_empty()
+        || (state.shape.scratch && !state.work.spill.is_empty())
+}
+
+/// Whether a level has room for `len` bytes, counting its victims.
+pub(super) fn could_make_room(state: &State, level: Level, len: u64, discard: bool) -> bool {
+    let Memory { space, victims, .. } = state.levels.level(level);
+    let mut free = space.free();
+    let may_go = |(rank, _): &&(EvictionClass, Id)| discard || *rank < EvictionClass::Discardable;
+    let mut victims = victims.iter().take_while(may_go);
+    while free < space.rounded(len) {
+        let entry = victims.next().and_then(|(_, id)| state.checkpoints.entries.get(id));
+        let Some(entry) = entry else { return false };
+        let copies = entry.parts.iter().filter(|part| part.is_ready(level));
+        free += copies.flat_map(|part| part.copy(level).extents.iter()).map(|e| e.len).sum::<u64>();
+    }
+    true
 }

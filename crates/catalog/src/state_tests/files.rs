@@ -26,11 +26,14 @@ fn what_was_withdrawn_is_waited_for_and_never_comes() {
     let mut world = world(0, 100, true, false);
     assert!(world.capture(3, [0, 20]));
     world.begin_jobs();
-    world.state.withdraw(NAME, 3);
-    assert_eq!(world.state.find(NAME, 3), None);
-    assert!(!world.state.is_withdrawn(NAME) && world.state.is_withdrawn("other"));
+    world.state.removal().withdraw(NAME, 3);
+    assert_eq!(world.state.checkpoints().find(NAME, 3), None);
+    assert!(
+        !world.state.checkpoints().is_withdrawn(NAME)
+            && world.state.checkpoints().is_withdrawn("other")
+    );
     world.end_job(0, false);
-    assert!(world.state.is_withdrawn(NAME));
+    assert!(world.state.checkpoints().is_withdrawn(NAME));
     assert!(!world.scratch.contains_key(&(NAME.to_string(), 3)));
     world.state.check().unwrap();
 }
@@ -54,17 +57,20 @@ fn a_failed_write_keeps_the_bytes_and_is_reported_once() {
     let mut world = world(0, 40, true, false);
     assert!(world.capture(1, [0, 20]));
     world.begin_jobs();
-    let id = world.state.find(NAME, 1).unwrap();
-    assert_eq!((world.state.file_settled(id), world.state.failed_steps()), (None, 0));
+    let id = world.state.checkpoints().find(NAME, 1).unwrap();
+    assert_eq!((world.state.checkpoints().file_settled(id), world.state.failed_steps()), (None, 0));
     world.end_job(0, true);
-    assert_eq!((world.state.file_settled(id), world.state.failed_steps()), (Some(false), 1));
+    assert_eq!(
+        (world.state.checkpoints().file_settled(id), world.state.failed_steps()),
+        (Some(false), 1)
+    );
     assert_eq!(world.state.take_failure(), Some(failure()));
     assert_eq!(world.state.take_failure(), None);
     world.restore(1);
     assert!(world.state.retry());
-    assert_eq!(world.state.file_settled(id), None);
+    assert_eq!(world.state.checkpoints().file_settled(id), None);
     world.everybody_works();
-    assert_eq!(world.state.file_settled(id), Some(true));
+    assert_eq!(world.state.checkpoints().file_settled(id), Some(true));
     assert!(world.scratch.contains_key(&(NAME.to_string(), 1)));
 }
 
@@ -82,13 +88,13 @@ fn cleaning_up_waits_for_the_persistent_copy() {
     };
     let mut world = World::new(job);
     assert!(world.capture(1, [0, 20]));
-    assert!(world.state.cleanup(NAME).is_empty(), "it is not persistent yet");
+    assert!(world.state.removal().cleanup(NAME).is_empty(), "it is not persistent yet");
     for _ in 0..4 {
         world.everybody_works();
     }
     let file = (NAME.to_string(), 1);
     assert!(world.persistent.contains_key(&file) && !world.scratch.contains_key(&file));
-    assert_eq!(world.state.find(NAME, 1), None);
+    assert_eq!(world.state.checkpoints().find(NAME, 1), None);
 }
 
 #[test]
@@ -122,32 +128,38 @@ fn an_ephemeral_job_removes_the_file_of_a_version_that_was_replaced() {
 fn what_other_processes_are_told_of_a_file() {
     let mut world = world(0, 40, true, false);
     assert!(world.capture(1, [0, 4]));
-    let first = world.state.find(NAME, 1).unwrap();
-    assert_eq!(world.state.file_state(first, FileLevel::Scratch), FileState::Pending);
-    assert_eq!(world.state.key_in_scratch(first), None);
+    let first = world.state.checkpoints().find(NAME, 1).unwrap();
+    assert_eq!(world.state.checkpoints().file_state(first, FileLevel::Scratch), FileState::Pending);
+    assert_eq!(world.state.checkpoints().key_in_scratch(first), None);
     world.begin_jobs();
     world.end_job(0, true);
     assert_eq!(
-        world.state.file_state(first, FileLevel::Scratch),
+        world.state.checkpoints().file_state(first, FileLevel::Scratch),
         FileState::Missing,
         "it has failed"
     );
     world.state.retry();
     world.everybody_works();
-    assert_eq!(world.state.file_state(first, FileLevel::Scratch), FileState::Present);
-    assert_eq!(world.state.file_state(first, FileLevel::Persistent), FileState::Present);
-    assert_eq!(world.state.key_in_scratch(first), Some((NAME.into(), 1)));
+    assert_eq!(world.state.checkpoints().file_state(first, FileLevel::Scratch), FileState::Present);
+    assert_eq!(
+        world.state.checkpoints().file_state(first, FileLevel::Persistent),
+        FileState::Present
+    );
+    assert_eq!(world.state.checkpoints().key_in_scratch(first), Some((NAME.into(), 1)));
     assert!(world.capture(1, [0, 4]));
     assert_eq!(
-        world.state.file_state(first, FileLevel::Scratch),
+        world.state.checkpoints().file_state(first, FileLevel::Scratch),
         FileState::Missing,
         "it was replaced"
     );
-    let unknown = world.state.open(NAME, 2);
-    assert_eq!(world.state.file_state(unknown, FileLevel::Scratch), FileState::Pending);
-    world.state.abort(unknown);
+    let unknown = world.state.captures().open(NAME, 2);
     assert_eq!(
-        world.state.file_state(unknown, FileLevel::Scratch),
+        world.state.checkpoints().file_state(unknown, FileLevel::Scratch),
+        FileState::Pending
+    );
+    world.state.captures().abort(unknown);
+    assert_eq!(
+        world.state.checkpoints().file_state(unknown, FileLevel::Scratch),
         FileState::Missing,
         "it was given up"
     );
@@ -159,15 +171,15 @@ fn a_file_that_is_being_made_persistent_is_not_removed() {
     let mut world = both(100);
     for _ in 0..2 {
         assert!(world.capture(1, [0, 4]));
-        while world.state.next_write().is_some_and(|job| {
-            world.state.write_done(&job, Ok(()));
+        while world.state.down().next_write().is_some_and(|job| {
+            world.state.down().write_done(&job, Ok(()));
             true
         }) {}
-        let job = world.state.next_persist().unwrap();
-        assert!(!world.state.forget_file(NAME, 1, FileLevel::Persistent));
-        world.state.persist_done(&job, Ok(()));
+        let job = world.state.down().next_persist().unwrap();
+        assert!(!world.state.removal().forget_file(NAME, 1, FileLevel::Persistent));
+        world.state.down().persist_done(&job, Ok(()));
     }
-    assert!(world.state.forget_file(NAME, 1, FileLevel::Persistent));
+    assert!(world.state.removal().forget_file(NAME, 1, FileLevel::Persistent));
 }
 
 /// Catches memory that is full of versions which `max_versions` has removed, and one that is read again from a
@@ -179,8 +191,8 @@ fn what_is_beyond_the_limit_is_not_kept_in_memory_but_in_scratch() {
         assert!(world.capture(version, [0, 20]));
         world.everybody_works();
     }
-    world.state.hint(NAME, 2);
-    let held = |world: &World| world.state.used(Level::HOST);
+    world.state.up().hint(NAME, 2);
+    let held = |world: &World| world.state.levels().used(Level::HOST);
     assert_eq!(held(&world), 60);
     world.prune(1, FileLevel::Persistent);
     assert_eq!(held(&world), 40);
@@ -198,29 +210,32 @@ fn what_is_beyond_the_limit_is_not_kept_in_memory_but_in_scratch() {
 fn what_is_gone_before_it_is_copied_is_written_again() {
     let mut world = both(40);
     let write = |world: &mut World| {
-        let job = world.state.next_write().unwrap();
-        world.state.write_done(&job, Ok(()));
+        let job = world.state.down().next_write().unwrap();
+        world.state.down().write_done(&job, Ok(()));
         world.state.check().unwrap();
     };
     let lose = |world: &mut World| {
-        let job = world.state.next_persist().unwrap();
-        world.state.scratch_is_gone(job.id);
-        world.state.persist_done(&job, Err(failure()));
+        let job = world.state.down().next_persist().unwrap();
+        world.state.down().scratch_is_gone(job.id);
+        world.state.down().persist_done(&job, Err(failure()));
         world.state.check().unwrap();
         assert_eq!(world.state.take_failure(), Some(failure()));
     };
     assert!(world.capture(1, [0, 20]));
     write(&mut world);
     lose(&mut world);
-    assert!(!world.state.has_file(NAME, 1, FileLevel::Scratch), "memory has the only copy");
+    assert!(
+        !world.state.checkpoints().has_file(NAME, 1, FileLevel::Scratch),
+        "memory has the only copy"
+    );
     write(&mut world);
-    assert!(world.state.next_persist().is_none(), "nobody has asked for it");
+    assert!(world.state.down().next_persist().is_none(), "nobody has asked for it");
     assert!(world.state.retry());
     // A file whose bytes are not in memory any more may reappear with its directory.
     assert!(world.capture(2, [0, 36]));
     lose(&mut world);
     assert!(world.state.retry());
-    assert_eq!(world.state.next_persist().unwrap().version, 1);
+    assert_eq!(world.state.down().next_persist().unwrap().version, 1);
 }
 
 /// A checkpoint that bypasses scratch goes to persistent whatever the interval, and counts there as
@@ -231,48 +246,58 @@ fn what_scratch_cannot_take_goes_to_persistent() {
     let mut world = both(100);
     let mut taken = |version: i32, awaits: bool| {
         let state = &mut world.state;
-        let id = state.open(NAME, version);
+        let id = state.captures().open(NAME, version);
         if awaits {
-            state.await_place(id);
+            state.captures().await_place(id);
         }
-        assert!(matches!(state.reserve(id, Part::Host, 4, Level::HOST), Reserve::Got { .. }));
-        state.commit(id, vec![Region { id: 0, size: 4, part: Part::Host, offset: 0 }], false);
-        let job = state.next_write().unwrap();
-        assert_eq!(state.write_done(&job, Err(failure())), After::Warn);
+        assert!(matches!(
+            state.captures().reserve(id, Part::Host, 4, Level::HOST),
+            Reserve::Got { .. }
+        ));
+        state.captures().commit(
+            id,
+            vec![Region { id: 0, size: 4, part: Part::Host, offset: 0 }],
+            false,
+        );
+        let job = state.down().next_write().unwrap();
+        assert_eq!(state.down().write_done(&job, Err(failure())), After::Warn);
         id
     };
     let [alone, undecided, decided] = [(1, false), (2, true), (3, true)].map(|(v, a)| taken(v, a));
     let state = &mut world.state;
     let persist = |state: &mut State, wanted: Id, result| {
-        let job = state.next_persist().unwrap();
+        let job = state.down().next_persist().unwrap();
         assert!(job.id == wanted && job.straight.is_some());
-        state.persist_done(&job, result);
+        state.down().persist_done(&job, result);
         state.check().unwrap();
     };
-    assert!(state.is_extra(alone) && !state.is_extra(undecided));
+    assert!(state.checkpoints().is_extra(alone) && !state.checkpoints().is_extra(undecided));
     // Who waits for what all decide could not take part in that.
-    assert_eq!([alone, undecided].map(|id| state.file_settled(id)), [None, Some(false)]);
-    assert_eq!(state.file_state(alone, FileLevel::Scratch), FileState::Pending);
+    assert_eq!(
+        [alone, undecided].map(|id| state.checkpoints().file_settled(id)),
+        [None, Some(false)]
+    );
+    assert_eq!(state.checkpoints().file_state(alone, FileLevel::Scratch), FileState::Pending);
     persist(state, alone, Ok(()));
-    assert_eq!(state.file_state(alone, FileLevel::Scratch), FileState::Present);
-    assert!(state.next_persist().is_none(), "it is not known yet where the others go");
-    state.want_no_persistent(undecided);
-    assert!(state.is_extra(undecided));
+    assert_eq!(state.checkpoints().file_state(alone, FileLevel::Scratch), FileState::Present);
+    assert!(state.down().next_persist().is_none(), "it is not known yet where the others go");
+    state.captures().want_no_persistent(undecided);
+    assert!(state.checkpoints().is_extra(undecided));
     // Neither level takes the file: both are retried, persistent only if scratch fails again.
     persist(state, undecided, Err(failure()));
-    assert!(state.take_failure().is_some() && !state.is_extra(undecided));
-    assert!(state.retry() && state.next_persist().is_none());
-    assert_eq!(state.want_persistent(decided, None), None);
-    assert!(!state.is_extra(decided));
+    assert!(state.take_failure().is_some() && !state.checkpoints().is_extra(undecided));
+    assert!(state.retry() && state.down().next_persist().is_none());
+    assert_eq!(state.captures().want_persistent(decided, None), None);
+    assert!(!state.checkpoints().is_extra(decided));
     persist(state, decided, Ok(()));
     // All are to have this one after all, and scratch needs the room of the other one.
-    assert_eq!(state.want_persistent(alone, None), Some((NAME.into(), 1)));
-    assert!(!state.is_extra(alone));
-    let job = state.next_write().unwrap();
-    assert_eq!(state.write_done(&job, Err(failure())), After::Warn);
+    assert_eq!(state.captures().want_persistent(alone, None), Some((NAME.into(), 1)));
+    assert!(!state.checkpoints().is_extra(alone));
+    let job = state.down().next_write().unwrap();
+    assert_eq!(state.down().write_done(&job, Err(failure())), After::Warn);
     persist(state, undecided, Ok(()));
-    assert!(state.forget_file(NAME, 2, FileLevel::Scratch));
-    assert_eq!(state.find(NAME, 2), None);
+    assert!(state.removal().forget_file(NAME, 2, FileLevel::Scratch));
+    assert_eq!(state.checkpoints().find(NAME, 2), None);
 }
 
 #[test]
@@ -308,20 +333,20 @@ fn both_files_are_written_from_memory_and_scratch_is_named_first() {
     let mut world = beside(100);
     assert!(world.capture(1, [0, 20]) && world.capture(2, [0, 4]));
     let state = &mut world.state;
-    let write = state.next_write().unwrap();
-    let mut persist = state.next_persist().unwrap();
+    let write = state.down().next_write().unwrap();
+    let mut persist = state.down().next_persist().unwrap();
     assert!(write.id == persist.id && persist.straight.is_some());
-    assert_eq!(state.is_alone(persist.id), None, "scratch is not there yet");
-    state.leave_memory(&mut persist);
+    assert_eq!(state.checkpoints().is_alone(persist.id), None, "scratch is not there yet");
+    state.down().leave_memory(&mut persist);
     state.check().unwrap();
-    state.write_done(&write, Ok(()));
-    assert_eq!(state.is_alone(persist.id), Some(false));
-    state.persist_done(&persist, Ok(()));
+    state.down().write_done(&write, Ok(()));
+    assert_eq!(state.checkpoints().is_alone(persist.id), Some(false));
+    state.down().persist_done(&persist, Ok(()));
     // For a small one no second thread is woken; it is read from memory all the same.
-    let write = state.next_write().unwrap();
-    assert!(state.next_persist().is_none());
-    state.write_done(&write, Ok(()));
-    assert!(state.next_persist().unwrap().straight.is_some());
+    let write = state.down().next_write().unwrap();
+    assert!(state.down().next_persist().is_none());
+    state.down().write_done(&write, Ok(()));
+    assert!(state.down().next_persist().unwrap().straight.is_some());
     state.check().unwrap();
 }
 
@@ -331,20 +356,20 @@ fn a_persistent_file_keeps_no_memory_that_others_wait_for() {
     let mut world = beside(24);
     assert!(world.capture(1, [0, 20]));
     let state = &mut world.state;
-    let write = state.next_write().unwrap();
-    let mut persist = state.next_persist().unwrap();
-    let id = state.open(NAME, 2);
-    let reserve = |state: &mut State| state.reserve(id, Part::Host, 20, Level::HOST);
+    let write = state.down().next_write().unwrap();
+    let mut persist = state.down().next_persist().unwrap();
+    let id = state.captures().open(NAME, 2);
+    let reserve = |state: &mut State| state.captures().reserve(id, Part::Host, 20, Level::HOST);
     assert!(matches!(reserve(state), Reserve::Wait(_)));
     assert!(!state.is_to_leave_memory(persist.id), "no file has its bytes");
-    state.write_done(&write, Ok(()));
+    state.down().write_done(&write, Ok(()));
     assert!(matches!(reserve(state), Reserve::Wait(_)) && state.is_to_leave_memory(persist.id));
     let changes = state.changes();
-    state.leave_memory(&mut persist);
+    state.down().leave_memory(&mut persist);
     assert!(state.changes() > changes, "nobody is told");
     assert!(matches!(reserve(state), Reserve::Got { .. }));
-    state.abort(id);
-    state.persist_done(&persist, Ok(()));
+    state.captures().abort(id);
+    state.down().persist_done(&persist, Ok(()));
     state.check().unwrap();
 }
 
@@ -355,11 +380,12 @@ fn what_scratch_refuses_meanwhile_is_in_persistent_alone() {
     let mut world = beside(100);
     assert!(world.capture(1, [0, 20]));
     let state = &mut world.state;
-    let (write, persist) = (state.next_write().unwrap(), state.next_persist().unwrap());
-    assert_eq!(state.write_done(&write, Err(failure())), After::Warn);
-    assert_eq!(state.is_alone(persist.id), Some(true));
-    assert!(!state.is_extra(persist.id));
-    state.persist_done(&persist, Ok(()));
-    assert!(state.is_past_scratch(persist.id) && state.drained());
+    let (write, persist) =
+        (state.down().next_write().unwrap(), state.down().next_persist().unwrap());
+    assert_eq!(state.down().write_done(&write, Err(failure())), After::Warn);
+    assert_eq!(state.checkpoints().is_alone(persist.id), Some(true));
+    assert!(!state.checkpoints().is_extra(persist.id));
+    state.down().persist_done(&persist, Ok(()));
+    assert!(state.checkpoints().is_past_scratch(persist.id) && state.drained());
     state.check().unwrap();
 }

@@ -76,7 +76,7 @@ proptest! {
                 Step::End(which, fails) => world.end_job(which, fails),
                 Step::Restore(version) => world.restore(version),
                 Step::Hint(version) => world.hint(version),
-                Step::Start => world.state.start_fetching(),
+                Step::Start => world.state.up().start_fetching(),
                 Step::Retry => drop(world.state.retry()),
                 Step::Cleanup => world.cleanup(),
                 Step::Prune(version, level) => world.prune(version, level),
@@ -86,7 +86,7 @@ proptest! {
             }
             for version in 0..5 {
                 let given = world.hinted.get(&version).cloned().unwrap_or_default();
-                prop_assert_eq!(world.state.hints_of(NAME, version), given, "version {}", version);
+                prop_assert_eq!(world.state.checkpoints().hints_of(NAME, version), given, "version {}", version);
             }
         }
     }
@@ -104,12 +104,12 @@ fn hints_that_come_first_decide_in_which_order_is_fetched() {
         assert!(world.capture(version, [12, 0]));
         world.everybody_works();
     }
-    assert_eq!(world.state.hinted_in_vain(), None);
-    world.state.start_fetching();
+    assert_eq!(world.state.checkpoints().hinted_in_vain(), None);
+    world.state.up().start_fetching();
     for version in [5, 1, 8, 0] {
         world.everybody_works();
         world.everybody_works();
-        let id = world.state.find(NAME, version).unwrap();
+        let id = world.state.checkpoints().find(NAME, version).unwrap();
         assert!(world.state.on_device(id, 0), "version {version}");
         world.restore(version);
         world.state.check().unwrap();
@@ -124,7 +124,7 @@ fn a_hint_is_about_a_version_and_no_file() {
     let header = Header::new(vec![(0, 8)]).unwrap();
     let header = Header::decode(&header.encode(), header.file_len()).unwrap();
     let content = Content::Regions { header: &header, mark: None };
-    let found = world.state.adopt(
+    let found = world.state.captures().adopt(
         NAME,
         (1, format::identity::Identity::UNKNOWN),
         content,
@@ -133,11 +133,11 @@ fn a_hint_is_about_a_version_and_no_file() {
     );
     world.hint(1);
     assert!(world.capture(1, [0, 8]));
-    assert!(world.state.entry(found).is_none());
-    assert_eq!(world.state.hints_of(NAME, 1), [1]);
+    assert!(world.state.checkpoints().entry(found).is_none());
+    assert_eq!(world.state.checkpoints().hints_of(NAME, 1), [1]);
     world.restore(1);
-    assert!(world.state.hints_of(NAME, 1).is_empty());
-    let again = world.state.adopt(
+    assert!(world.state.checkpoints().hints_of(NAME, 1).is_empty());
+    let again = world.state.captures().adopt(
         NAME,
         (2, format::identity::Identity::UNKNOWN),
         content,
@@ -145,21 +145,21 @@ fn a_hint_is_about_a_version_and_no_file() {
         [true, false],
     );
     world.hint(2);
-    world.state.forget_found(NAME, 2);
-    assert!(world.state.entry(again).is_none());
-    let again = world.state.adopt(
+    world.state.removal().forget_found(NAME, 2);
+    assert!(world.state.checkpoints().entry(again).is_none());
+    let again = world.state.captures().adopt(
         NAME,
         (2, format::identity::Identity::UNKNOWN),
         content,
         |_| Part::Host,
         [true, false],
     );
-    assert_eq!(world.state.entry(again).unwrap().hints, [2]);
-    world.state.hint("other", 7);
-    let (name, version, count) = world.state.hinted_in_vain().unwrap();
+    assert_eq!(world.state.checkpoints().entry(again).unwrap().hints, [2]);
+    world.state.up().hint("other", 7);
+    let (name, version, count) = world.state.checkpoints().hinted_in_vain().unwrap();
     assert_eq!((&*name, version, count), ("other", 7, 1));
-    assert!(world.state.cleanup("other").is_empty());
-    assert_eq!(world.state.hinted_in_vain(), None);
+    assert!(world.state.removal().cleanup("other").is_empty());
+    assert_eq!(world.state.checkpoints().hinted_in_vain(), None);
     world.state.check().unwrap();
 }
 
@@ -169,14 +169,14 @@ fn a_hint_is_about_a_version_and_no_file() {
 fn what_does_not_arrive_gives_its_hints_back() {
     let mut world = world(0, 400, true, false);
     assert!(world.capture(1, [0, 10]));
-    let old = world.state.find(NAME, 1).unwrap();
+    let old = world.state.checkpoints().find(NAME, 1).unwrap();
     world.hint(1);
     assert!(world.capture_from(1, [0, 10], true));
     world.hint(1);
-    let arrival = world.state.next_arrival().unwrap();
+    let arrival = world.state.captures().next_arrival().unwrap();
     world.jobs.push(Job::Arrive(arrival));
     world.end_job(0, true);
     world.state.check().unwrap();
-    assert_eq!(world.state.find(NAME, 1), Some(old));
-    assert_eq!(world.state.entry(old).unwrap().hints, [1, 2]);
+    assert_eq!(world.state.checkpoints().find(NAME, 1), Some(old));
+    assert_eq!(world.state.checkpoints().entry(old).unwrap().hints, [1, 2]);
 }

@@ -30,14 +30,21 @@ fn killed_after(stores: u64) -> (Plain, Vec<(u64, Backlog)>) {
     let ledger = Ledger::new(memory.words()).unwrap();
     ledger.kill_after(stores);
     let mut state = a_state();
-    state.note_to(ledger);
+    state.handover().note_to(ledger);
     let take = |state: &mut State, version: i32, size: u64, awaits: bool| {
-        let id = state.open(NAME, version);
+        let id = state.captures().open(NAME, version);
         if awaits {
-            state.await_place(id);
+            state.captures().await_place(id);
         }
-        assert!(matches!(state.reserve(id, Part::Host, size, Level::HOST), Reserve::Got { .. }));
-        state.commit(id, vec![Region { id: 0, size, part: Part::Host, offset: 0 }], false);
+        assert!(matches!(
+            state.captures().reserve(id, Part::Host, size, Level::HOST),
+            Reserve::Got { .. }
+        ));
+        state.captures().commit(
+            id,
+            vec![Region { id: 0, size, part: Part::Host, offset: 0 }],
+            false,
+        );
         id
     };
     let mut ids = Vec::new();
@@ -45,29 +52,29 @@ fn killed_after(stores: u64) -> (Plain, Vec<(u64, Backlog)>) {
     for step in 0..9 {
         match step {
             0 => ids.push(take(&mut state, 1, 4, false)),
-            1 => drop(state.want_persistent(ids[0], place(1))),
+            1 => drop(state.captures().want_persistent(ids[0], place(1))),
             // Another checkpoint of that version, and one whose place is decided later.
             2 => ids.push(take(&mut state, 1, 8, false)),
             3 => ids.push(take(&mut state, 2, 12, true)),
-            4 => drop(state.want_persistent(ids[2], place(2))),
-            5 => drop(state.want_persistent(ids[1], None)),
+            4 => drop(state.captures().want_persistent(ids[2], place(2))),
+            5 => drop(state.captures().want_persistent(ids[1], None)),
             6 => {
-                let job = state.next_write().unwrap();
-                state.write_done(&job, Ok(()));
+                let job = state.down().next_write().unwrap();
+                state.down().write_done(&job, Ok(()));
             }
-            7 => drop(state.cleanup(NAME)),
+            7 => drop(state.removal().cleanup(NAME)),
             _ => {
-                let job = state.next_persist().unwrap();
-                state.persist_done(&job, Ok(()));
+                let job = state.down().next_persist().unwrap();
+                state.down().persist_done(&job, Ok(()));
             }
         }
         let backlog = |id: &Id| {
-            let entry = state.entry(*id).filter(|entry| entry.life == Life::Live)?;
+            let entry = state.checkpoints().entry(*id).filter(|entry| entry.life == Life::Live)?;
             let persist = entry.persistent.is_due() || entry.persistent == FileCopy::Undecided;
             let due = entry.scratch.is_due() || persist;
             due.then(|| (entry.version, (entry.bytes(), persist, entry.place.as_deref().copied())))
         };
-        steps.push((state.ledger_stores(), ids.iter().filter_map(backlog).collect()));
+        steps.push((state.successor().ledger_stores(), ids.iter().filter_map(backlog).collect()));
     }
     (memory, steps)
 }
@@ -95,10 +102,13 @@ fn the_ledger_of_any_moment_is_that_before_a_step_or_after_it() {
         let (memory, _) = killed_after(killed);
         let mut successor = a_state();
         for (record, standing, _) in ledger::read(memory.words()).unwrap() {
-            successor.take_over(&record, standing, None).unwrap();
+            successor.handover().take_over(&record, standing, None).unwrap();
         }
         let found = |version: i32| {
-            let entry = successor.entry(successor.find(NAME, version)?).unwrap();
+            let entry = successor
+                .checkpoints()
+                .entry(successor.checkpoints().find(NAME, version)?)
+                .unwrap();
             Some((entry.bytes(), entry.persistent.is_due(), entry.place.as_deref().copied()))
         };
         let step = steps.windows(2).find(|pair| pair[1].0 >= killed).unwrap();

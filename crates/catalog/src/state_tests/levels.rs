@@ -14,7 +14,13 @@ fn eviction_is_first_in_first_out() {
     }
     let on_device = |world: &World| -> Vec<i32> {
         (0..6)
-            .filter(|&v| world.state.find(NAME, v).is_some_and(|id| world.state.on_device(id, 0)))
+            .filter(|&v| {
+                world
+                    .state
+                    .checkpoints()
+                    .find(NAME, v)
+                    .is_some_and(|id| world.state.on_device(id, 0))
+            })
             .collect()
     };
     assert_eq!(on_device(&world), [0, 1, 2], "10 bytes take 12");
@@ -31,12 +37,12 @@ fn flushes_that_wait_are_counted() {
         if version == 0 {
             world.begin_jobs();
         }
-        assert_eq!(world.state.flushes_waiting(Level::DEVICE), waiting);
+        assert_eq!(world.state.levels().flushes_waiting(Level::DEVICE), waiting);
     }
     for waiting in [1, 0] {
         world.end_job(0, false);
         world.begin_jobs();
-        assert_eq!(world.state.flushes_waiting(Level::DEVICE), waiting);
+        assert_eq!(world.state.levels().flushes_waiting(Level::DEVICE), waiting);
     }
 }
 
@@ -57,9 +63,9 @@ fn nothing_is_evicted_before_the_device_cache_is_wholly_mapped() {
     assert!(world.capture(0, [12, 0]));
     world.begin_jobs();
     world.end_job(0, false);
-    let id = world.state.open(NAME, 1);
+    let id = world.state.captures().open(NAME, 1);
     assert!(matches!(
-        world.state.reserve(id, Part::Device, 12, Level::DEVICE),
+        world.state.captures().reserve(id, Part::Device, 12, Level::DEVICE),
         Reserve::Wait(WaitFor::Growth)
     ));
     assert_eq!(world.state.counts().evictions[0], 0);
@@ -80,30 +86,33 @@ fn an_ephemeral_job_without_files_is_told_when_nothing_was_consumed() {
 #[test]
 fn what_a_reverse_order_has_passed_is_used_again_first() {
     let mut world = world(0, 400, false, true);
-    world.state.pack(Level::HOST, true);
+    world.state.growth().pack(Level::HOST, true);
     for version in 0..5 {
         assert!(world.capture(version, [0, 12]));
     }
     for version in [4, 4, 3, 3] {
         world.restore(version);
     }
-    let used = world.state.used(Level::HOST);
+    let used = world.state.levels().used(Level::HOST);
     assert_eq!(world.state.counts().discards, 0, "no room is needed");
     for (version, discarded) in [(10, 1), (11, 1), (12, 1)] {
         assert!(world.capture(version, [0, 12]));
         assert_eq!(world.state.counts().discards, discarded);
         assert_eq!(world.state.check(), Ok(()));
     }
-    assert!(world.state.find(NAME, 4).is_none() && world.state.find(NAME, 3).is_some());
-    assert_eq!(world.state.used(Level::HOST), used + 24);
+    assert!(
+        world.state.checkpoints().find(NAME, 4).is_none()
+            && world.state.checkpoints().find(NAME, 3).is_some()
+    );
+    assert_eq!(world.state.levels().used(Level::HOST), used + 24);
     // Over the same states once more.
     for version in [12, 3, 2, 1, 0, 3, 2] {
         world.restore(version);
     }
     assert!(world.capture(20, [0, 24]));
-    assert!(world.state.find(NAME, 12).is_none(), "the newest first");
-    assert!(world.state.find(NAME, 3).is_none());
-    assert!([0, 1, 2, 10, 11].iter().all(|v| world.state.find(NAME, *v).is_some()));
+    assert!(world.state.checkpoints().find(NAME, 12).is_none(), "the newest first");
+    assert!(world.state.checkpoints().find(NAME, 3).is_none());
+    assert!([0, 1, 2, 10, 11].iter().all(|v| world.state.checkpoints().find(NAME, *v).is_some()));
 }
 
 /// Versions are numbers of slots, as of a schedule that gives slots out again. Catches a state that is discarded
@@ -111,7 +120,7 @@ fn what_a_reverse_order_has_passed_is_used_again_first() {
 #[test]
 fn what_was_passed_goes_by_the_order_of_taking() {
     let mut world = world(0, 400, false, true);
-    world.state.pack(Level::HOST, true);
+    world.state.growth().pack(Level::HOST, true);
     for slot in [7, 5] {
         assert!(world.capture(slot, [0, 12]));
     }
@@ -124,7 +133,10 @@ fn what_was_passed_goes_by_the_order_of_taking() {
     assert_eq!(world.state.counts().discards, 0);
     world.restore(7);
     assert!(world.capture(10, [0, 12]));
-    assert!(world.state.find(NAME, 5).is_none() && world.state.find(NAME, 7).is_some());
+    assert!(
+        world.state.checkpoints().find(NAME, 5).is_none()
+            && world.state.checkpoints().find(NAME, 7).is_some()
+    );
 }
 
 /// Catches a capture that is refused, or never woken up, while the pages of free room are given back.
@@ -133,17 +145,20 @@ fn room_that_is_set_aside_is_waited_for() {
     let mut world = world(0, 40, false, true);
     assert!(world.capture(0, [0, 12]));
     let state = &mut world.state;
-    assert_eq!(state.set_aside(Level::HOST, |free| (free.end < 40).then_some(free)), None);
-    let unit = state.set_aside(Level::HOST, |free| Some(free.end - 8..free.end)).unwrap();
+    assert_eq!(state.growth().set_aside(Level::HOST, |free| (free.end < 40).then_some(free)), None);
+    let unit = state.growth().set_aside(Level::HOST, |free| Some(free.end - 8..free.end)).unwrap();
     assert_eq!(unit, 32..40);
     assert_eq!(state.check(), Ok(()));
-    let id = state.open(NAME, 1);
-    let reserved = state.reserve(id, Part::Host, 28, Level::HOST);
+    let id = state.captures().open(NAME, 1);
+    let reserved = state.captures().reserve(id, Part::Host, 28, Level::HOST);
     assert!(matches!(reserved, Reserve::Wait(WaitFor::Room(Level::HOST))));
     let before = state.changes();
-    state.put_back(Level::HOST, &unit);
+    state.growth().put_back(Level::HOST, &unit);
     assert_ne!(state.changes(), before);
-    assert!(matches!(state.reserve(id, Part::Host, 28, Level::HOST), Reserve::Got { .. }));
+    assert!(matches!(
+        state.captures().reserve(id, Part::Host, 28, Level::HOST),
+        Reserve::Got { .. }
+    ));
     assert_eq!(state.check(), Ok(()));
 }
 
@@ -159,14 +174,17 @@ fn an_ephemeral_job_does_not_spill_while_flushes_have_room() {
         assert!(world.capture(version, [12, 0]));
     }
     let state = &mut world.state;
-    let id = state.open(NAME, 4);
-    let reserved = state.reserve(id, Part::Device, 12, Level::DEVICE);
+    let id = state.captures().open(NAME, 4);
+    let reserved = state.captures().reserve(id, Part::Device, 12, Level::DEVICE);
     assert!(matches!(reserved, Reserve::Wait(WaitFor::Room(Level::DEVICE))));
-    assert!(state.next_write().is_none(), "what can be flushed is not flushed yet");
-    let job = state.next_flush(Level::DEVICE).unwrap();
-    assert!(state.next_write().is_none(), "a flush is under way");
-    state.flush_done(&job, MoveEnd::Done);
-    assert!(matches!(state.reserve(id, Part::Device, 12, Level::DEVICE), Reserve::Got { .. }));
+    assert!(state.down().next_write().is_none(), "what can be flushed is not flushed yet");
+    let job = state.down().next_flush(Level::DEVICE).unwrap();
+    assert!(state.down().next_write().is_none(), "a flush is under way");
+    state.down().flush_done(&job, MoveEnd::Done);
+    assert!(matches!(
+        state.captures().reserve(id, Part::Device, 12, Level::DEVICE),
+        Reserve::Got { .. }
+    ));
 }
 
 #[test]
@@ -205,13 +223,13 @@ fn hints_decide_in_which_order_is_fetched() {
         world.everybody_works();
     }
     for version in [5, 1] {
-        world.state.hint(NAME, version);
+        world.state.up().hint(NAME, version);
     }
-    world.state.start_fetching();
+    world.state.up().start_fetching();
     world.everybody_works();
     world.everybody_works();
     for version in [5, 1] {
-        let id = world.state.find(NAME, version).unwrap();
+        let id = world.state.checkpoints().find(NAME, version).unwrap();
         assert!(world.state.on_device(id, 0), "version {version}");
     }
 }
@@ -225,20 +243,21 @@ fn what_has_a_place_is_fetched_when_its_turn_comes() {
         assert!(world.capture(version, [12, 0]));
         world.everybody_works();
     }
-    let first = world.state.reserve_hints(100);
-    let find = |world: &World, version| world.state.find(NAME, version).unwrap();
+    let first = world.state.up().reserve_hints(100);
+    let find = |world: &World, version| world.state.checkpoints().find(NAME, version).unwrap();
     let on_device = |world: &World| -> Vec<i32> {
         (0..10).filter(|&version| world.state.on_device(find(world, version), 0)).collect()
     };
     // The order in which they were taken does not matter.
     for version in [2, 7, 5, 3] {
-        world.state.expect(find(&world, version), Some(first + 99 - version as u64), true);
+        let id = find(&world, version);
+        world.state.up().expect(id, Some(first + 99 - version as u64), true);
     }
     for _ in 0..4 {
         world.everybody_works();
     }
     assert_eq!(on_device(&world), [5, 7]);
-    world.restore_and(7, |state, id| state.end_restore_expecting(id, true, None));
+    world.restore_and(7, |state, id| state.up().end_restore_expecting(id, true, None));
     for _ in 0..4 {
         world.everybody_works();
     }
@@ -257,12 +276,12 @@ fn what_is_being_restored_is_not_evicted_for_the_next_fetch() {
     world.restore(8);
     world.everybody_works();
     world.everybody_works();
-    let id = world.state.find(NAME, 7).unwrap();
+    let id = world.state.checkpoints().find(NAME, 7).unwrap();
     assert!(world.state.on_device(id, 0), "it was fetched");
-    world.state.begin_restore(id);
+    world.state.up().begin_restore(id);
     world.everybody_works();
     assert!(world.state.on_device(id, 0), "it was evicted before it could be read");
-    world.state.end_restore(id, true);
+    world.state.up().end_restore(id, true);
 }
 
 #[test]
@@ -272,10 +291,10 @@ fn a_restored_checkpoint_stays_while_it_is_restored_again() {
     world.everybody_works();
     world.restore(0);
     assert!(world.capture(1, [12, 0]));
-    let id = world.state.find(NAME, 0).unwrap();
-    world.state.begin_restore(id);
+    let id = world.state.checkpoints().find(NAME, 0).unwrap();
+    world.state.up().begin_restore(id);
     world.everybody_works();
-    assert!(!matches!(world.state.acquire(id, Part::Device), Acquire::Lost));
+    assert!(!matches!(world.state.up().acquire(id, Part::Device), Acquire::Lost));
 }
 
 /// Catches memory for the regions of each checkpoint although they never change, and regions of another
@@ -294,14 +313,14 @@ fn regions_that_stay_the_same_are_kept_once() {
     })
     .state;
     let mut take = |version: i32, size: u64| {
-        let id = state.open(NAME, version);
+        let id = state.captures().open(NAME, version);
         assert!(matches!(
-            state.reserve(id, Part::Host, 2 * size, Level::HOST),
+            state.captures().reserve(id, Part::Host, 2 * size, Level::HOST),
             Reserve::Got { .. }
         ));
         let region = |id: i32| Region { id, size, part: Part::Host, offset: size * id as u64 };
-        state.commit(id, vec![region(1), region(0)], false);
-        state.regions(id).unwrap()
+        state.captures().commit(id, vec![region(1), region(0)], false);
+        state.checkpoints().regions(id).unwrap()
     };
     let (first, second, other, third) = (take(0, 4), take(1, 4), take(2, 8), take(3, 4));
     assert!(std::sync::Arc::ptr_eq(&first, &second));
@@ -317,7 +336,7 @@ fn a_hundred_thousand_versions_cost_no_more_each_than_a_few() {
     for version in 0..100_000 {
         assert!(world.capture(version, [0, 4]));
     }
-    assert_eq!(world.state.live(), 100_000);
+    assert_eq!(world.state.checkpoints().live(), 100_000);
     for version in (99_990..100_000).rev() {
         world.restore(version);
     }
@@ -331,9 +350,9 @@ fn what_was_to_be_flushed_and_has_gone_needs_no_room() {
     let mut world = world(24, 12, true, true);
     assert!(world.capture(0, [0, 12]));
     assert!(world.capture(1, [12, 0]));
-    assert!(world.state.next_flush(Level::DEVICE).is_none(), "the host buffer is full");
+    assert!(world.state.down().next_flush(Level::DEVICE).is_none(), "the host buffer is full");
     assert!(world.state.has_work(Worker::Write), "room is made by writing");
-    let id = world.state.find(NAME, 1).unwrap();
-    world.state.abort(id);
+    let id = world.state.checkpoints().find(NAME, 1).unwrap();
+    world.state.captures().abort(id);
     assert!(!world.state.has_work(Worker::Write));
 }

@@ -51,15 +51,18 @@ fn what_is_taken_again_stays_until_the_new_one_is_safe() {
     };
     assert_eq!(written_by_heir(&world), Some(old));
     assert_eq!(
-        [Level::DEVICE, Level::HOST].map(|level| world.state.used(level)),
+        [Level::DEVICE, Level::HOST].map(|level| world.state.levels().used(level)),
         [12, 12],
         "one is in device memory, and one in the host's"
     );
-    let flush = world.state.next_flush(Level::DEVICE).unwrap();
+    let flush = world.state.down().next_flush(Level::DEVICE).unwrap();
     world.jobs.push(Job::Flush(flush));
     world.end_job(0, false);
     world.state.check().unwrap();
-    assert_eq!([Level::DEVICE, Level::HOST].map(|level| world.state.used(level)), [12, 12]);
+    assert_eq!(
+        [Level::DEVICE, Level::HOST].map(|level| world.state.levels().used(level)),
+        [12, 12]
+    );
     assert_eq!(written_by_heir(&world), Some(new));
     world.everybody_works();
     world.restore(1);
@@ -78,7 +81,7 @@ fn what_is_taken_again_gives_its_room_up() {
     for persistent in [false, true] {
         let (_, mut world, _) = taken_again(400, persistent);
         world.cleanup();
-        assert_eq!(world.state.used(Level::HOST), 0);
+        assert_eq!(world.state.levels().used(Level::HOST), 0);
         world.state.check().unwrap();
     }
 }
@@ -93,9 +96,9 @@ fn what_is_taken_a_third_time_keeps_the_first() {
     world.state.check().unwrap();
     assert_eq!(ledger::read(world.ledger.words()).unwrap(), found);
     let (_, mut other, _) = taken_again(400, false);
-    assert!(other.state.next_write().is_none(), "what was replaced is not written");
+    assert!(other.state.down().next_write().is_none(), "what was replaced is not written");
     other.everybody_works();
-    assert_eq!(other.state.used(Level::HOST), 12);
+    assert_eq!(other.state.levels().used(Level::HOST), 12);
     let mut successor = world.successor(job);
     successor.everybody_works();
     assert_eq!(successor.scratch.get(&(NAME.to_string(), 1)), Some(&old));
@@ -108,7 +111,7 @@ fn what_does_not_arrive_has_replaced_nothing() {
     assert!(world.capture(1, [0, 10]));
     let old = world.expected[&1].clone();
     assert!(world.capture_from(1, [0, 10], true));
-    let arrival = world.state.next_arrival().unwrap();
+    let arrival = world.state.captures().next_arrival().unwrap();
     world.jobs.push(Job::Arrive(arrival));
     world.end_job(0, true);
     world.state.check().unwrap();
@@ -125,20 +128,20 @@ fn what_was_found_is_forgotten_with_its_file() {
     let header = Header::new(vec![(0, 8)]).unwrap();
     let header = Header::decode(&header.encode(), header.file_len()).unwrap();
     let content = Content::Regions { header: &header, mark: None };
-    let id = world.state.adopt(
+    let id = world.state.captures().adopt(
         NAME,
         (1, format::identity::Identity::UNKNOWN),
         content,
         |_| Part::Host,
         [true, false],
     );
-    world.state.begin_restore(id);
-    world.state.forget_found(NAME, 1);
+    world.state.up().begin_restore(id);
+    world.state.removal().forget_found(NAME, 1);
     world.state.check().unwrap();
-    assert_eq!(world.state.find(NAME, 1), None);
-    world.state.end_restore(id, false);
-    assert!(world.state.entry(id).is_none());
+    assert_eq!(world.state.checkpoints().find(NAME, 1), None);
+    world.state.up().end_restore(id, false);
+    assert!(world.state.checkpoints().entry(id).is_none());
     assert!(world.capture(2, [0, 8]));
-    world.state.forget_found(NAME, 2);
+    world.state.removal().forget_found(NAME, 2);
     world.restore(2);
 }

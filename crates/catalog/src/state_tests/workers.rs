@@ -12,30 +12,30 @@ impl World {
     pub(super) fn begin_jobs(&mut self) -> bool {
         self.leave_memory_to_others();
         let before = self.jobs.len();
-        let levels: Vec<Level> = self.state.levels().collect();
+        let levels: Vec<Level> = self.state.levels().all().collect();
         for &level in &levels {
             let is = |job: &Job| matches!(job, Job::Flush(job) if job.from.level == level);
             if !self.jobs.iter().any(is) {
-                self.jobs.extend(self.state.next_flush(level).map(Job::Flush));
+                self.jobs.extend(self.state.down().next_flush(level).map(Job::Flush));
             }
         }
         if !self.jobs.iter().any(|job| matches!(job, Job::Write(_))) {
-            self.jobs.extend(self.state.next_write().map(Job::Write));
+            self.jobs.extend(self.state.down().next_write().map(Job::Write));
         }
         if !self.jobs.iter().any(|job| matches!(job, Job::Persist(_))) {
-            self.jobs.extend(self.state.next_persist().map(Job::Persist));
+            self.jobs.extend(self.state.down().next_persist().map(Job::Persist));
         }
         for &level in &levels {
             let is = |job: &Job| matches!(job, Job::Fetch(job) if job.to.level == level);
             if !self.jobs.iter().any(is) {
-                self.jobs.extend(self.state.next_fetch(level).map(Job::Fetch));
+                self.jobs.extend(self.state.up().next_fetch(level).map(Job::Fetch));
             }
         }
         if !self.jobs.iter().any(|job| matches!(job, Job::Read(_))) {
-            self.jobs.extend(self.state.next_read().map(Job::Read));
+            self.jobs.extend(self.state.up().next_read().map(Job::Read));
         }
         if !self.jobs.iter().any(|job| matches!(job, Job::Arrive(_))) {
-            self.jobs.extend(self.state.next_arrival().map(Job::Arrive));
+            self.jobs.extend(self.state.captures().next_arrival().map(Job::Arrive));
         }
         self.jobs.len() > before
     }
@@ -50,21 +50,21 @@ impl World {
         match self.jobs.remove(which) {
             Job::Flush(job) => {
                 self.move_bytes(&job);
-                self.state.flush_done(&job, end);
+                self.state.down().flush_done(&job, end);
             }
             Job::Arrive(job) => {
                 let deferred = self.deferred.remove(&job.id).unwrap();
-                let was_there = self.state.find(NAME, job.version) == Some(job.id);
+                let was_there = self.state.checkpoints().find(NAME, job.version) == Some(job.id);
                 if !fails {
                     for (room, bytes) in &deferred {
-                        self.put(self.state.staging(), room, bytes);
+                        self.put(self.state.levels().staging(), room, bytes);
                     }
                 }
-                self.state.arrived(job.id, end);
+                self.state.captures().arrived(job.id, end);
                 if fails && was_there {
                     // The failure was reported, so this checkpoint does not exist. The one that it would have
                     // replaced may.
-                    let older = self.state.find(NAME, job.version);
+                    let older = self.state.checkpoints().find(NAME, job.version);
                     match older.map(|older| self.captured[&older].clone()) {
                         Some(older) => self.expected.insert(job.version, older),
                         None => self.expected.remove(&job.version),
@@ -73,15 +73,15 @@ impl World {
             }
             Job::Fetch(job) => {
                 self.move_bytes(&job);
-                self.state.fetch_done(&job, end);
+                self.state.up().fetch_done(&job, end);
             }
             Job::Write(job) => {
                 let content = self.content(&job);
                 let file = (job.name.to_string(), job.version);
-                if result.is_ok() && self.state.still_wanted(job.id) {
+                if result.is_ok() && self.state.checkpoints().still_wanted(job.id) {
                     self.scratch.insert(file.clone(), content);
                 }
-                if self.state.write_done(&job, result) == After::Unlink {
+                if self.state.down().write_done(&job, result) == After::Unlink {
                     self.scratch.remove(&file);
                 }
             }
@@ -91,17 +91,17 @@ impl World {
                     Some(source) => Some(self.content(&source)),
                     None => self.read_by_persist.remove(&job.id),
                 };
-                self.state.leave_memory(&mut job);
+                self.state.down().leave_memory(&mut job);
                 self.state.check().unwrap();
-                if self.state.is_alone(job.id).is_none() {
+                if self.state.checkpoints().is_alone(job.id).is_none() {
                     let writes = |other: &Job| matches!(other, Job::Write(w) if w.id == job.id);
                     let write = self.jobs.iter().position(writes).unwrap();
                     self.end_job(write, fails);
                 }
-                let alone = self.state.is_alone(job.id).unwrap();
+                let alone = self.state.checkpoints().is_alone(job.id).unwrap();
                 let content = match read {
                     Some(content) => {
-                        let wanted = self.state.still_wanted(job.id);
+                        let wanted = self.state.checkpoints().still_wanted(job.id);
                         if wanted && result.is_ok() && alone {
                             // The scratch file must not hide the newer one.
                             self.scratch.remove(&file);
@@ -111,11 +111,11 @@ impl World {
                     None => self.scratch.get(&file).cloned(),
                 };
                 // Only the file of a replaced checkpoint may be gone by now.
-                assert!(content.is_some() || !self.state.still_wanted(job.id));
+                assert!(content.is_some() || !self.state.checkpoints().still_wanted(job.id));
                 let result = result.and_then(|()| content.ok_or_else(failure)).map(|content| {
                     self.persistent.insert(file.clone(), content);
                 });
-                if self.state.persist_done(&job, result) == After::Unlink {
+                if self.state.down().persist_done(&job, result) == After::Unlink {
                     self.scratch.remove(&file);
                 }
             }
@@ -141,7 +141,7 @@ impl World {
                         at += extent.len as usize;
                     }
                 }
-                self.state.read_done(&job, &result);
+                self.state.up().read_done(&job, &result);
             }
         }
     }
@@ -157,7 +157,7 @@ impl World {
                 let content = self.scratch[&(job.name.to_string(), job.version)].clone();
                 assert_eq!(content, self.content(&source), "another checkpoint's scratch file");
                 self.read_by_persist.insert(job.id, content);
-                self.state.leave_memory(job);
+                self.state.down().leave_memory(job);
                 self.state.check().unwrap();
             }
         }

@@ -117,12 +117,12 @@ impl World {
             order: job.order,
             beside: job.beside,
         });
-        state.expect_capacity(Level::DEVICE, job.device);
+        state.growth().expect_capacity(Level::DEVICE, job.device);
         let levels = job.levels().into_iter().enumerate();
         let sizes = levels.map(|(row, spec)| if row == 0 { job.device } else { spec.capacity });
         let ledger = Plain::of(1 << 20);
         if !job.ephemeral {
-            state.note_to(Ledger::new(ledger.words()).unwrap());
+            state.handover().note_to(Ledger::new(ledger.words()).unwrap());
         }
         World {
             state,
@@ -150,7 +150,7 @@ impl World {
     /// The world with a job that begins: all in the host buffer is for another job.
     pub(super) fn handing_over(mut self) -> World {
         self.hands_over = true;
-        self.state.hand_over_to(Ledger::new(self.ledger.words()).unwrap());
+        self.state.handover().hand_over_to(Ledger::new(self.ledger.words()).unwrap());
         self
     }
 
@@ -160,21 +160,22 @@ impl World {
         heir.hands_over = true;
         heir.ledger.copy_from(&self.ledger);
         let (ledger, left) = Ledger::resume(heir.ledger.words()).unwrap();
-        heir.state.hand_over_to(ledger);
-        let staging = self.state.staging().index();
+        heir.state.handover().hand_over_to(ledger);
+        let staging = self.state.levels().staging().index();
         heir.memory[staging] = self.memory[staging].clone();
         heir.scratch = self.scratch.clone();
         heir.persistent = self.persistent.clone();
         for (record, standing, slot) in left {
-            heir.state.take_over(&record, standing, Some(slot)).unwrap();
+            heir.state.handover().take_over(&record, standing, Some(slot)).unwrap();
         }
         heir
     }
 
     /// Where a version is in the host buffer and whether it was restored, if that has all of it.
     pub(super) fn kept(&self, version: i32) -> Option<([Vec<Extent>; 2], bool)> {
-        let entry = self.state.entry(self.state.find(NAME, version)?)?;
-        let staging = self.state.staging();
+        let entry =
+            self.state.checkpoints().entry(self.state.checkpoints().find(NAME, version)?)?;
+        let staging = self.state.levels().staging();
         let all = entry.parts.iter().all(|part| part.len == 0 || part.is_ready(staging));
         let extents = |part: &PartState| part.copy(staging).extents.to_vec();
         let [first, second] = &entry.parts;
@@ -185,12 +186,12 @@ impl World {
     /// The successor if the process is killed now, with its host buffer, files and ledger.
     pub(super) fn successor(&self, job: Job0) -> World {
         let mut successor = World::new(Job0 { device: 0, ..job });
-        let staging = self.state.staging().index();
+        let staging = self.state.levels().staging().index();
         successor.memory[staging] = self.memory[staging].clone();
         successor.scratch = self.scratch.clone();
         successor.persistent = self.persistent.clone();
         for (record, standing, _) in ledger::read(self.ledger.words()).unwrap() {
-            successor.state.take_over(&record, standing, None).unwrap();
+            successor.state.handover().take_over(&record, standing, None).unwrap();
         }
         successor
     }
@@ -198,20 +199,23 @@ impl World {
     /// Whether all of a version has left the device.
     pub(super) fn left_the_device(&self, version: i32) -> bool {
         let file = (NAME.to_string(), version);
-        let Some(id) = self.state.find(NAME, version) else { return false };
-        let entry = self.state.entry(id).unwrap();
+        let Some(id) = self.state.checkpoints().find(NAME, version) else { return false };
+        let entry = self.state.checkpoints().entry(id).unwrap();
         entry.scratch == FileCopy::Present && self.scratch.contains_key(&file)
-            || entry.parts.iter().all(|part| part.len == 0 || part.is_ready(self.state.staging()))
+            || entry
+                .parts
+                .iter()
+                .all(|part| part.len == 0 || part.is_ready(self.state.levels().staging()))
     }
 
     pub(super) fn map(&mut self) {
         let chunk = self.to_map.min(12);
         self.to_map -= chunk;
         if chunk > 0 {
-            self.state.grown(Level::DEVICE, chunk);
+            self.state.growth().grown(Level::DEVICE, chunk);
         }
         if self.to_map == 0 {
-            self.state.completed(Level::DEVICE);
+            self.state.growth().completed(Level::DEVICE);
         }
     }
 
@@ -222,9 +226,9 @@ impl World {
 
     /// Takes one checkpoint; with `deferred`, bytes for the host buffer are copied later.
     pub(super) fn capture_from(&mut self, version: i32, lens: [u64; 2], deferred: bool) -> bool {
-        let id = self.state.open(NAME, version);
+        let id = self.state.captures().open(NAME, version);
         let Ok(to) = self.state.destination(lens) else {
-            self.state.abort(id);
+            self.state.captures().abort(id);
             return false;
         };
         let mut arriving = [false; 2];
@@ -244,13 +248,13 @@ impl World {
             if let Destination::Memory(level) = to[part as usize] {
                 let mut turns = 0;
                 let extents = loop {
-                    match self.state.reserve(id, part, len, level) {
+                    match self.state.captures().reserve(id, part, len, level) {
                         Reserve::Got { base, extents } => {
                             offset = base;
                             break extents;
                         }
                         Reserve::Never(_) => {
-                            self.state.abort(id);
+                            self.state.captures().abort(id);
                             return false;
                         }
                         Reserve::Wait(_) => {
@@ -261,7 +265,7 @@ impl World {
                     }
                 };
                 let room: Vec<Extent> = cut(&extents, 0, len).collect();
-                if deferred && level == self.state.staging() {
+                if deferred && level == self.state.levels().staging() {
                     arriving[part as usize] = true;
                     later.push((room, bytes.clone()));
                 } else {
@@ -273,10 +277,10 @@ impl World {
         }
         if to.contains(&Destination::File) {
             self.scratch.insert((NAME.into(), version), content.clone());
-            self.state.commit_file(id, regions, None, true);
+            self.state.captures().commit_file(id, regions, None, true);
         } else {
             self.deferred.insert(id, later);
-            self.state.commit_deferred(id, regions, arriving, true);
+            self.state.captures().commit_deferred(id, regions, arriving, true);
         }
         self.captured.insert(id, content.clone());
         self.expected.insert(version, content);
@@ -300,12 +304,12 @@ impl World {
 
     /// Restores a version. The result must be what was captured.
     pub(super) fn restore(&mut self, version: i32) {
-        self.restore_and(version, |state, id| state.end_restore(id, true));
+        self.restore_and(version, |state, id| state.up().end_restore(id, true));
     }
 
     /// Restores a version, and calls `end` at the end.
     pub(super) fn restore_and(&mut self, version: i32, end: impl FnOnce(&mut State, Id)) {
-        let Some(id) = self.state.find(NAME, version) else {
+        let Some(id) = self.state.checkpoints().find(NAME, version) else {
             if self.expected.contains_key(&version) && !self.cleaned.contains(&version) {
                 // Only an ephemeral job without files may have discarded it, and only if consumed.
                 assert!(self.ephemeral && !self.scratch_wanted, "version {version} was lost");
@@ -313,11 +317,11 @@ impl World {
             }
             return;
         };
-        let doomed = self.state.entry(id).unwrap().doomed;
-        self.state.begin_restore(id);
+        let doomed = self.state.checkpoints().entry(id).unwrap().doomed;
+        self.state.up().begin_restore(id);
         // Workers continue, and must not touch it.
         self.begin_jobs();
-        let regions = self.state.regions(id).unwrap();
+        let regions = self.state.checkpoints().regions(id).unwrap();
         for region in regions.iter() {
             let found = self.read(id, region, version);
             assert_eq!(found, self.expected[&version][&region.id], "version {version}");
@@ -331,18 +335,18 @@ impl World {
 
     /// Hints a version, whether it exists or not.
     pub(super) fn hint(&mut self, version: i32) {
-        self.state.hint(NAME, version);
+        self.state.up().hint(NAME, version);
         self.hints += 1;
         self.hinted.entry(version).or_default().push(self.hints);
     }
 
     pub(super) fn read(&mut self, id: Id, region: &Region, version: i32) -> Vec<u8> {
         loop {
-            match self.state.acquire(id, region.part) {
+            match self.state.up().acquire(id, region.part) {
                 Acquire::Memory(source) => {
                     let bytes = self.bytes(&source, region);
                     self.state.check().unwrap();
-                    self.state.release(id, region.part, source.level);
+                    self.state.up().release(id, region.part, source.level);
                     return bytes;
                 }
                 Acquire::File => {
@@ -362,7 +366,7 @@ impl World {
     }
 
     pub(super) fn prune(&mut self, version: i32, level: FileLevel) {
-        if self.ephemeral || !self.state.forget_file(NAME, version, level) {
+        if self.ephemeral || !self.state.removal().forget_file(NAME, version, level) {
             return;
         }
         let file = (NAME.to_string(), version);
@@ -371,13 +375,13 @@ impl World {
             FileLevel::Persistent => self.persistent.remove(&file),
         };
         self.pruned.insert(version);
-        if self.state.find(NAME, version).is_none() {
+        if self.state.checkpoints().find(NAME, version).is_none() {
             self.expected.remove(&version);
         }
     }
 
     pub(super) fn cleanup(&mut self) {
-        for version in self.state.cleanup(NAME) {
+        for version in self.state.removal().cleanup(NAME) {
             self.scratch.remove(&(NAME.to_string(), version));
         }
         self.cleaned.extend(self.expected.keys());

@@ -75,7 +75,7 @@ fn a_part_is_written_from_what_the_application_has() {
             attempt: version as u64,
         };
         let claim = engine.claim(id);
-        engine.catalog.step(|state| state.want_persistent(id, Some(place)));
+        engine.catalog.step(|state| state.captures().want_persistent(id, Some(place)));
         claim.copy(from_memory.then_some(&places[..])).unwrap();
         let part = folder("persistent").join(format!("x-agg-{version}.dat"));
         let expected = if from_memory { written } else { vec![0; len] };
@@ -99,7 +99,7 @@ fn a_claim_that_is_not_used_is_given_back() {
     engine.commit(open).unwrap();
     let settling = catch_unwind(AssertUnwindSafe(|| {
         let _claim = engine.claim(id);
-        engine.catalog.step(|state| state.want_persistent(id, None));
+        engine.catalog.step(|state| state.captures().want_persistent(id, None));
         panic!("as a fault of the library would");
     }));
     assert!(settling.is_err());
@@ -126,7 +126,7 @@ fn a_checkpoint_that_is_dropped_is_given_up() {
         assert_eq!(
             engine
                 .catalog
-                .read(|state| [Level::DEVICE, Level::HOST].map(|level| state.used(level))),
+                .read(|state| [Level::DEVICE, Level::HOST].map(|level| state.levels().used(level))),
             [0, 0]
         );
         assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
@@ -159,7 +159,7 @@ fn what_a_shrunken_host_buffer_cannot_take_goes_to_a_file() {
         while engine.catalog.read(State::changes) == before {
             std::thread::yield_now();
         }
-        engine.catalog.step(|state| state.limit(Level::HOST, 0));
+        engine.catalog.step(|state| state.growth().limit(Level::HOST, 0));
         drop(naming);
         captured.join().unwrap().unwrap();
     });

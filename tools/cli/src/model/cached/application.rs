@@ -68,8 +68,8 @@ impl Cached {
             Doing::AllocatingDevice => {
                 let bytes = self.map.left();
                 self.map.all();
-                self.state.grown(Level::DEVICE, bytes);
-                self.state.completed(Level::DEVICE);
+                self.state.growth().grown(Level::DEVICE, bytes);
+                self.state.growth().completed(Level::DEVICE);
                 match self.pages.as_ref().filter(|_| self.setup.direct_host) {
                     Some(pages) => {
                         let bytes = pages.len();
@@ -94,14 +94,14 @@ impl Cached {
                 self.calls.call_begins(now);
                 if self.application.taken < self.sizes.len() {
                     self.pace.checkpoint_begins(now);
-                    let id = self.state.open(NAME, self.application.taken as i32);
+                    let id = self.state.captures().open(NAME, self.application.taken as i32);
                     self.application.doing = Doing::Reserving(id);
                 } else {
                     let version = (self.sizes.len() - 1 - self.application.restored) as i32;
-                    let Some(id) = self.state.find(NAME, version) else {
+                    let Some(id) = self.state.checkpoints().find(NAME, version) else {
                         bail!("process {}: version {version} is lost", self.number);
                     };
-                    self.state.begin_restore(id);
+                    self.state.up().begin_restore(id);
                     self.application.doing = Doing::Acquiring(id);
                 }
             }
@@ -109,7 +109,7 @@ impl Cached {
                 let size = self.sizes[self.application.taken];
                 let region = Region { id: 0, size, part: Part::Device, offset: 0 };
                 self.pace.checkpoint_captured(size, now);
-                self.state.commit(id, vec![region], true);
+                self.state.captures().commit(id, vec![region], true);
                 self.outcome.captured += size;
                 self.outcome.checkpoints.push(now - self.application.since);
                 self.application.taken += 1;
@@ -117,7 +117,7 @@ impl Cached {
                 self.compute(machine);
             }
             Doing::Restoring(id) => {
-                self.state.release(id, Part::Device, Level::DEVICE);
+                self.state.up().release(id, Part::Device, Level::DEVICE);
                 self.end_restore(id, machine);
             }
             Doing::RestoringFromHost(id, mut transfer) => {
@@ -132,7 +132,7 @@ impl Cached {
     }
 
     fn end_restore(&mut self, id: Id, machine: &mut Machine) {
-        self.state.end_restore(id, true);
+        self.state.up().end_restore(id, true);
         let version = self.sizes.len() - 1 - self.application.restored;
         self.outcome.restored += self.sizes[version];
         self.outcome.restores.push(machine.now() - self.application.since);
@@ -154,7 +154,7 @@ impl Cached {
                 if destination != Destination::Memory(Level::DEVICE) {
                     bail!("process {}: {len} bytes are to go to {destination:?}", self.number);
                 }
-                match self.state.reserve(id, Part::Device, len, Level::DEVICE) {
+                match self.state.captures().reserve(id, Part::Device, len, Level::DEVICE) {
                     Reserve::Got { .. } => {
                         machine.flow(self.number, Actor::Application, Motion::OnDevice, len);
                         self.application.doing = Doing::Capturing(id);
@@ -167,7 +167,7 @@ impl Cached {
                     Reserve::Never(error) => Err(error.into()),
                 }
             }
-            Doing::Acquiring(id) => match self.state.acquire(id, Part::Device) {
+            Doing::Acquiring(id) => match self.state.up().acquire(id, Part::Device) {
                 Acquire::Memory(source) if source.level == Level::DEVICE => {
                     let bytes = self.sizes[self.sizes.len() - 1 - self.application.restored];
                     machine.flow(self.number, Actor::Application, Motion::OnDevice, bytes);
@@ -202,7 +202,7 @@ impl Cached {
                     Ok(false)
                 }
                 Piece::Done => {
-                    self.state.release(id, Part::Device, Level::HOST);
+                    self.state.up().release(id, Part::Device, Level::HOST);
                     self.end_restore(id, machine);
                     Ok(true)
                 }

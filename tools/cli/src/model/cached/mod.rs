@@ -104,7 +104,7 @@ impl Cached {
             order: RestoreOrder::Reverse,
             beside: None,
         });
-        state.expect_capacity(Level::DEVICE, scenario.device_cache);
+        state.growth().expect_capacity(Level::DEVICE, scenario.device_cache);
         let host = scenario.host_cache;
         let pin_chunk = if setup.direct_host { host } else { scenario.pin_chunk.min(host) };
         Cached {

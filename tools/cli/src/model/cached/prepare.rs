@@ -98,7 +98,7 @@ impl Cached {
         let others = (machine.neighbours(self.number) as u64 - 1) * self.map.all;
         let free = total.saturating_sub(others + self.map.mapped);
         if next == 0 || !may_map(next, free, total) {
-            self.state.completed(Level::DEVICE);
+            self.state.growth().completed(Level::DEVICE);
             return;
         }
         let seconds = node.map_call.value + next as f64 / node.map.value;
@@ -108,7 +108,7 @@ impl Cached {
     pub(super) fn mapped(&mut self, machine: &mut Machine) {
         let bytes = self.map.next();
         self.map.mapped += bytes;
-        self.state.grown(Level::DEVICE, bytes);
+        self.state.growth().grown(Level::DEVICE, bytes);
         self.map_next(machine);
     }
 

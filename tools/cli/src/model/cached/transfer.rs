@@ -152,8 +152,8 @@ impl Cached {
             return false;
         }
         let next = match direction {
-            Direction::Down => self.state.next_flush(Level::DEVICE),
-            Direction::Up => self.state.next_fetch(Level::DEVICE),
+            Direction::Down => self.state.down().next_flush(Level::DEVICE),
+            Direction::Up => self.state.up().next_fetch(Level::DEVICE),
         };
         let Some(next) = next else {
             return false;
@@ -190,12 +190,12 @@ impl Cached {
                     self.pace.flush_ends(flush, job.moved.len, job.untouched, seconds);
                 }
                 self.outcome.flushed += job.moved.len;
-                self.state.flush_done(&job.moved, MoveEnd::Done);
+                self.state.down().flush_done(&job.moved, MoveEnd::Done);
                 self.note_touched(machine);
             }
             Direction::Up => {
                 self.outcome.fetched += job.moved.len;
-                self.state.fetch_done(&job.moved, MoveEnd::Done);
+                self.state.up().fetch_done(&job.moved, MoveEnd::Done);
             }
         }
     }
