@@ -80,14 +80,15 @@ impl Client {
             // Also if the checkpoint does not begin here: it does on the other processes.
             agreement.begin(&self.engine, name, version);
         }
-        let failure = self.check_background().err().or_else(|| self.engine.broken());
-        let failure = failure.or_else(|| self.engine.files.begin_work(name).err());
-        if let Some(failure) = failure {
-            self.engine.pass_over(name, version);
-            self.not_taken();
-            return Err(failure);
-        }
-        let mut open = self.engine.begin(name, version);
+        let begun = self.engine.files.begin_work(name);
+        let mut open = match begun.and_then(|()| self.engine.begin(name, version)) {
+            Ok(open) => open,
+            Err(failure) => {
+                self.engine.pass_over(name, version);
+                self.not_taken();
+                return Err(failure);
+            }
+        };
         if let Some(agreement) = &mut self.agreement {
             open.persist = agreement.opened(&self.engine, open.id);
         }

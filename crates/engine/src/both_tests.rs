@@ -29,7 +29,7 @@ impl Job {
     }
 
     fn take(&self, version: i32, calls: &[&[(i32, &[u8])]]) -> errors::Result<()> {
-        let mut open = self.engine.begin("x", version);
+        let mut open = self.engine.begin("x", version).unwrap();
         for regions in calls {
             let place = |(id, bytes): &(i32, &[u8])| Place::plain(*id, bytes.as_ptr(), bytes.len());
             let places: Vec<Place> = regions.iter().map(place).collect();

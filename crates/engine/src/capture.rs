@@ -16,7 +16,7 @@ use super::spool::Spool;
 use super::Engine;
 use catalog::space::{cut, Extent};
 use catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
-use catalog::{Id, Level, Part, Region};
+use catalog::{Id, Level, Part, Region, PARTS};
 use device::kinds;
 use errors::{Error, Kind, Result};
 use format::identity::Identity;
@@ -64,24 +64,30 @@ impl Drop for Open {
 
 impl Engine {
     /// Starts a checkpoint.
-    pub fn begin(&self, name: &str, version: i32) -> Open {
+    ///
+    /// # Errors
+    /// A failure in the background that was not reported yet, which is reported now; or a worker has failed.
+    pub fn begin(&self, name: &str, version: i32) -> Result<Open> {
+        let open = Open::begin(self.shared(), name, version)?;
         self.pace.checkpoint_begins();
-        Open::begin(self.shared(), name, version)
+        Ok(open)
     }
 }
 
 impl Open {
-    /// Starts a checkpoint, or a file-based one.
-    pub(super) fn begin(shared: &Arc<Shared>, name: &str, version: i32) -> Open {
+    fn begin(shared: &Arc<Shared>, name: &str, version: i32) -> Result<Open> {
         let may_replace = shared.files.may_replace(name);
-        let (id, identity) = shared.catalog.step(|state| {
+        let (id, identity) = shared.catalog.begin(|state| {
+            if let Some(failure) = state.take_failure() {
+                return Err(failure.within("failed in the background"));
+            }
             let id = state.captures().open(name, version);
             if may_replace {
                 state.captures().may_replace(id);
             }
-            (id, state.checkpoints().identity(id))
-        });
-        Open {
+            Ok((id, state.checkpoints().identity(id)))
+        })?;
+        Ok(Open {
             shared: shared.clone(),
             under_way: true,
             id,
@@ -92,7 +98,7 @@ impl Open {
             persist: None,
             spool: None,
             deferred: DeferredCapture::default(),
-        }
+        })
     }
 }
 
@@ -232,23 +238,11 @@ impl Shared {
             offsets.push(*len);
             *len += place.len;
         }
-        // Bytes of this checkpoint cannot be evicted to make room for itself.
-        let held = self.catalog.read(|state| state.checkpoints().building_bytes(open.id));
-        let both = [lens[0] + held[0], lens[1] + held[1]];
-        let mut rooms: [Option<(Level, u64, Vec<Extent>)>; 2] = [None, None];
-        for part in [Part::Device, Part::Host] {
-            let len = lens[part as usize];
-            if len > 0 {
-                let mut of_part = places.iter().filter(|place| place.part == part);
-                let lent = |place: &Place| place.capture == Capture::Lent;
-                let deferred = part == Part::Device && of_part.all(lent);
-                let room = deferred.then(|| self.room_for_deferred(open, len, both)).flatten();
-                rooms[part as usize] = Some(match room {
-                    Some(room) => room,
-                    None => self.find_room(open, part, len, both)?,
-                });
-            }
-        }
+        let lends = |part: Part| {
+            let mut of_part = places.iter().filter(|place| place.part == part);
+            of_part.all(|place| place.capture == Capture::Lent)
+        };
+        let rooms = self.find_rooms(open.id, lens, lends(Part::Device))?;
         for region in &mut regions {
             if let Some((_, base, _)) = &rooms[region.part as usize] {
                 region.offset += base;
@@ -279,60 +273,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Room for `len` bytes of a part, in the level it belongs to. `both` are the total sizes of the
-    /// checkpoint's parts.
-    fn find_room(
+    /// Room for `lens` more bytes of each part, in the levels that they belong to. `Err(None)`: in no level. Of `lent`
+    /// device memory the room is in the host buffer if there is some now: otherwise a copy to the device cache keeps
+    /// the application waiting for less time.
+    fn find_rooms(
         &self,
-        open: &Open,
-        part: Part,
-        len: u64,
-        both: [u64; 2],
-    ) -> std::result::Result<(Level, u64, Vec<Extent>), Option<Error>> {
-        let mut retried = false;
-        loop {
-            let level = self.catalog.read(|state| match state.destination(both)?[part as usize] {
-                Destination::Memory(level) => {
-                    // A part is in one level, and a part in the device cache cannot be moved before the
-                    // checkpoint is complete.
-                    let staging = state.levels().staging();
-                    let before = state.checkpoints().building_in(open.id, part);
-                    let device = state.checkpoints().building_in(open.id, Part::Device);
-                    if device == Some(staging) && !state.levels().fits_staging(both) {
-                        return Ok(None);
-                    }
-                    let room = state.levels().room(staging).0;
-                    Ok(match before {
-                        Some(before) if before == staging && both[0] + both[1] <= room => {
-                            Some(staging)
-                        }
-                        Some(before) => (before == level).then_some(level),
-                        None => Some(level),
-                    })
-                }
-                Destination::File => Ok(None),
-            });
-            let Some(level) = level.map_err(Some)? else {
-                return Err(None);
-            };
-            match self.reserve(open.id, part, len, level) {
-                Ok((base, extents)) => return Ok((level, base, extents)),
-                Err(error) if error.kind() != Kind::NoRoom => return Err(Some(error)),
-                Err(error) => {
-                    // The level may have become too small by now: the device had less memory than configured,
-                    // or the machine ran short. Or a flush that failed before may succeed now.
-                    let (capacity, _) = self.catalog.read(|state| state.levels().room(level));
-                    if capacity < len {
-                        continue;
-                    }
-                    if std::mem::replace(&mut retried, true) || !self.catalog.step(State::retry) {
-                        return Err(Some(error));
-                    }
-                }
-            }
-        }
-    }
-
-    fn reserve(&self, id: Id, part: Part, len: u64, level: Level) -> Result<(u64, Vec<Extent>)> {
+        id: Id,
+        lens: [u64; 2],
+        lent: bool,
+    ) -> std::result::Result<[Option<Room>; 2], Option<Error>> {
         let mut waiting: Option<(WaitFor, Instant)> = None;
         let count = |waiting: &mut Option<(WaitFor, Instant)>| {
             if let Some((cause, since)) = waiting.take() {
@@ -344,10 +293,12 @@ impl Shared {
                 self.metrics.waited(cause, since);
             }
         };
-        let got = self.catalog.wait(|state| match state.captures().reserve(id, part, len, level) {
-            Reserve::Got { base, extents } => Some(Ok((base, extents))),
-            Reserve::Never(error) => Some(Err(error)),
-            Reserve::Wait(cause) => {
+        let mut search = Search { id, lens, lent, retried: false, rooms: [None, None] };
+        // All of it in one step where nothing is waited for.
+        let found = self.catalog.wait(|state| match search.step(state) {
+            Ok(()) => Some(Ok(())),
+            Err(Missing::Never(error)) => Some(Err(error)),
+            Err(Missing::Now(cause)) => {
                 if waiting.is_none_or(|(before, _)| before != cause) {
                     count(&mut waiting);
                     waiting = Some((cause, Instant::now()));
@@ -356,8 +307,102 @@ impl Shared {
             }
         });
         count(&mut waiting);
-        got?
+        found.map_err(Some)??;
+        Ok(search.rooms)
     }
+}
+
+/// The level of a part's bytes, their offset within the part, and where they are in the level.
+type Room = (Level, u64, Vec<Extent>);
+
+/// Why there is no room.
+enum Missing {
+    /// It is waited for.
+    Now(WaitFor),
+    /// It will not come. `None`: no level could have it.
+    Never(Option<Error>),
+}
+
+/// A search for the room of a capture, which may wait between its steps.
+struct Search {
+    id: Id,
+    /// The bytes of each part.
+    lens: [u64; 2],
+    /// The device memory stays as it is until it is copied.
+    lent: bool,
+    /// Failed flushes were tried again.
+    retried: bool,
+    /// What was found.
+    rooms: [Option<Room>; 2],
+}
+
+impl Search {
+    fn step(&mut self, state: &mut State) -> std::result::Result<(), Missing> {
+        for part in PARTS {
+            let i = part as usize;
+            while self.lens[i] > 0 && self.rooms[i].is_none() {
+                self.rooms[i] = self.room_of(state, part)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `None`: it has to be looked for again.
+    fn room_of(
+        &mut self,
+        state: &mut State,
+        part: Part,
+    ) -> std::result::Result<Option<Room>, Missing> {
+        // Bytes of this checkpoint cannot be evicted to make room for itself. Those of parts that have room count already.
+        let held = state.checkpoints().building_bytes(self.id);
+        let [device, host] = [0, 1].map(|i| match &self.rooms[i] {
+            Some(_) => held[i],
+            None => held[i] + self.lens[i],
+        });
+        let (len, both) = (self.lens[part as usize], [device, host]);
+        if part == Part::Device && std::mem::take(&mut self.lent) {
+            let room = state.captures().reserve_for_deferred(self.id, len, both);
+            if let Some((base, extents)) = room {
+                return Ok(Some((Level::HOST, base, extents)));
+            }
+        }
+        let level = level_of(state, self.id, part, both).map_err(|e| Missing::Never(Some(e)))?;
+        let level = level.ok_or(Missing::Never(None))?;
+        match state.captures().reserve(self.id, part, len, level) {
+            Reserve::Got { base, extents } => Ok(Some((level, base, extents))),
+            Reserve::Wait(cause) => Err(Missing::Now(cause)),
+            Reserve::Never(error) if error.kind() != Kind::NoRoom => {
+                Err(Missing::Never(Some(error)))
+            }
+            // The level may have become too small by now: the device had less memory than configured, or the machine
+            // ran short. Or a flush that failed before may succeed now.
+            Reserve::Never(_) if state.levels().room(level).0 < len => Ok(None),
+            Reserve::Never(_) if !std::mem::replace(&mut self.retried, true) && state.retry() => {
+                Ok(None)
+            }
+            Reserve::Never(error) => Err(Missing::Never(Some(error))),
+        }
+    }
+}
+
+/// The level that more bytes of a part go to. `both` are the total sizes of the checkpoint's parts. `None`: to a file.
+fn level_of(state: &State, id: Id, part: Part, both: [u64; 2]) -> Result<Option<Level>> {
+    let Destination::Memory(level) = state.destination(both)?[part as usize] else {
+        return Ok(None);
+    };
+    // A part is in one level, and a part in the device cache cannot be moved before the checkpoint is complete.
+    let staging = state.levels().staging();
+    let before = state.checkpoints().building_in(id, part);
+    let device = state.checkpoints().building_in(id, Part::Device);
+    if device == Some(staging) && !state.levels().fits_staging(both) {
+        return Ok(None);
+    }
+    let room = state.levels().room(staging).0;
+    Ok(match before {
+        Some(before) if before == staging && both[0] + both[1] <= room => Some(staging),
+        Some(before) => (before == level).then_some(level),
+        None => Some(level),
+    })
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use super::verify::Expected;
 use crate::monitor::Worker;
 use catalog::space::Extent;
 use catalog::state::{Arrival, MoveEnd, State};
-use catalog::{Id, Level};
+use catalog::Id;
 use device::PAGEABLE;
 use errors::{Error, Result};
 use os::memory;
@@ -146,19 +146,6 @@ impl DeferredCaptures {
 }
 
 impl Shared {
-    /// Room in the host buffer for deferred device memory, if there is some now: otherwise a copy to the
-    /// device cache keeps the application waiting for less time.
-    pub(super) fn room_for_deferred(
-        &self,
-        open: &Open,
-        len: u64,
-        both: [u64; 2],
-    ) -> Option<(Level, u64, Vec<Extent>)> {
-        let room =
-            self.catalog.step(|state| state.captures().reserve_for_deferred(open.id, len, both));
-        room.map(|(base, extents)| (Level::HOST, base, extents))
-    }
-
     /// Defers the copies of these runs, to begin after the application's own queued work on them.
     pub(super) fn defer(&self, open: &mut Open, mut runs: Vec<Run>) -> Result<()> {
         if runs.iter().any(|run| run.place.kind != PAGEABLE) {

@@ -77,7 +77,7 @@ impl Job {
 
     fn checkpoint(&mut self, version: i32) -> Result<()> {
         self.bytes().iter_mut().enumerate().for_each(|(at, byte)| *byte = content(version, at));
-        let mut open = self.engine.begin("x", version);
+        let mut open = self.engine.begin("x", version).unwrap();
         let captured = self.engine.capture(&mut open, &[self.place()], Vec::new());
         // A copy that is still active gets wrong bytes.
         self.bytes().fill(255);

@@ -91,6 +91,17 @@ impl Catalog {
         result
     }
 
+    /// Makes one step that begins something, unless a worker has failed.
+    pub(crate) fn begin<R>(&self, step: impl FnOnce(&mut State) -> Result<R>) -> Result<R> {
+        let mut guarded = self.guarded.lock();
+        if let Some(error) = &guarded.broken {
+            return Err(error.clone());
+        }
+        let result = step(&mut guarded.state);
+        self.wake(&mut guarded);
+        result
+    }
+
     /// Reads the state without changing it.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&State) -> R) -> R {
         read(&self.guarded.lock().state)

@@ -578,7 +578,7 @@ mod tests {
         let engine = Engine::start(config, Process::single(0), None).unwrap();
         let bytes = vec![7u8; 3 << 20];
         let take = |version| {
-            let mut open = engine.begin("x", version);
+            let mut open = engine.begin("x", version).unwrap();
             let place = Place::plain(1, bytes.as_ptr(), bytes.len());
             engine.capture(&mut open, &[place], Vec::new()).and_then(|()| engine.commit(open))
         };

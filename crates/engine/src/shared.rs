@@ -438,7 +438,7 @@ mod tests {
                 let (engine, bytes) = (&engine, &bytes);
                 scope.spawn(move || {
                     for version in 0..CHECKPOINTS {
-                        let mut open = engine.begin("x", thread * CHECKPOINTS + version);
+                        let mut open = engine.begin("x", thread * CHECKPOINTS + version).unwrap();
                         let place = Place::plain(1, bytes.as_ptr(), bytes.len());
                         engine.capture(&mut open, &[place], Vec::new()).unwrap();
                         engine.commit(open).unwrap();

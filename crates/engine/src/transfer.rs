@@ -102,8 +102,7 @@ impl<'a> Mover<'a> {
             Mover::Device(queue) => (queue.shared, Some(queue)),
             Mover::Store(shared) => (*shared, None),
         };
-        let name = shared.catalog.read(|state| state.levels().name_of(job.to.level));
-        let what = format!("{verb} to the {name}");
+        let what = format!("{verb} to the {}", job.to_name);
         match queue {
             Some(queue) if job.to.level == Level::HOST => {
                 let copies = |queue: &mut Queue<'_>| queue.flush(job, waiting);

@@ -102,7 +102,8 @@ impl Down<'_> {
         let from = Source { level: from, extents: source.extents.clone() };
         let to = Source { level: to, extents };
         let (name, version) = (entry.name.clone(), entry.version);
-        Some(MoveJob { id, name, version, part, len, from, to })
+        let to_name = self.state.levels.name_of(to.level);
+        Some(MoveJob { id, name, version, part, len, from, to, to_name })
     }
 
     /// Ends a copy between levels. If it failed, the part stays where it was; returns the error.

@@ -106,6 +106,8 @@ pub struct MoveJob {
     pub from: Source,
     /// The destination.
     pub to: Source,
+    /// The destination's name in messages.
+    pub to_name: &'static str,
 }
 
 /// A deferred capture to copy from the application's memory.

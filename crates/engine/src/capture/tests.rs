@@ -25,14 +25,14 @@ fn what_the_system_has_no_memory_for_goes_to_a_file() {
     let engine =
         Engine::take_over(config, Process::single(0), &Vec::new(), host, &[], None).unwrap();
     let bytes = vec![7u8; 3 << 20];
-    let mut open = engine.begin("x", 1);
+    let mut open = engine.begin("x", 1).unwrap();
     let place = Place::plain(1, bytes.as_ptr(), bytes.len());
     engine.capture(&mut open, &[place], Vec::new()).unwrap();
     engine.commit(open).unwrap();
     let file = std::fs::read(directory.path().join("x-0-1.dat")).unwrap();
     assert!(file.ends_with(&bytes));
     // A checkpoint that fits in memory is not written to a file by the application.
-    let mut open = engine.begin("x", 2);
+    let mut open = engine.begin("x", 2).unwrap();
     engine.capture(&mut open, &[Place { len: 1 << 19, ..place }], Vec::new()).unwrap();
     assert!(open.spool.is_none());
     engine.commit(open).unwrap();
@@ -58,7 +58,7 @@ fn a_part_is_written_from_what_the_application_has() {
     let plain = |(id, bytes): &(i32, Vec<u8>)| Place::plain(*id, bytes.as_ptr(), bytes.len());
     let places: Vec<Place> = contents.iter().map(plain).collect();
     for (version, from_memory) in [(1, true), (2, false)] {
-        let mut open = engine.begin("x", version);
+        let mut open = engine.begin("x", version).unwrap();
         open.persist = Some(false);
         let id = open.id;
         engine.capture(&mut open, &places, Vec::new()).unwrap();
@@ -92,7 +92,7 @@ fn a_claim_that_is_not_used_is_given_back() {
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
     let engine = Engine::start(config, Process::single(0), None).unwrap();
     let bytes = [7u8; 100];
-    let mut open = engine.begin("x", 1);
+    let mut open = engine.begin("x", 1).unwrap();
     open.persist = Some(false);
     let id = open.id;
     engine.capture(&mut open, &[Place::plain(1, bytes.as_ptr(), bytes.len())], Vec::new()).unwrap();
@@ -119,7 +119,7 @@ fn a_checkpoint_that_is_dropped_is_given_up() {
     let place = |mib: usize| Place::plain(1, bytes.as_ptr(), mib << 20);
     // In the host buffer, and in a file that is larger.
     for mib in [3, 5] {
-        let mut open = engine.begin("x", 1);
+        let mut open = engine.begin("x", 1).unwrap();
         engine.capture(&mut open, &[place(mib)], Vec::new()).unwrap();
         assert_eq!(open.spool.is_some(), mib == 5);
         drop(open);
@@ -144,8 +144,8 @@ fn what_a_shrunken_host_buffer_cannot_take_goes_to_a_file() {
     let engine = Engine::start(config, Process::single(0), None).unwrap();
     let bytes = vec![7u8; 3 << 20];
     let place = |len: usize| Place::plain(1, bytes.as_ptr(), len << 20);
-    let mut first = engine.begin("x", 1);
-    let mut second = engine.begin("x", 2);
+    let mut first = engine.begin("x", 1).unwrap();
+    let mut second = engine.begin("x", 2).unwrap();
     // The first one's file gets no name, so its room is not freed.
     let naming = engine.naming.lock();
     engine.capture(&mut first, &[place(2)], Vec::new()).unwrap();

@@ -94,7 +94,7 @@ pub(super) fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Resu
         if round > 0 {
             wait()?;
         }
-        let mut open = engine.begin(NAME, 0);
+        let mut open = engine.begin(NAME, 0)?;
         // The place of the part is known only once the checkpoint is taken.
         open.persist = Some(false);
         let id = open.id;
