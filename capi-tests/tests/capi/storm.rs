@@ -50,6 +50,8 @@ fn storm(
     // The newest version that may not be lost, and the newest that there can be.
     let (mut kept, mut taken) = (0, 0);
     let (mut restores, mut consumed) = (0, BTreeSet::new());
+    // Up to this one versions were read to make room, by a job that came further than what it has left.
+    let mut spent = 0;
     for round in 0..kills {
         let group = |command: &mut std::process::Command| {
             let _ = command.process_group(0);
@@ -73,10 +75,16 @@ fn storm(
         if let Some((below, &found)) = consumes.zip(ended.figures("found").first()) {
             consumed.insert(found);
             // They may go to make room for the next one, which was not taken yet.
-            let stays = |version: &u64| !consumed.contains(version) && version + below > found + 1;
+            spent = spent.min(found);
+            let stays = |version: &u64| {
+                !consumed.contains(version) && *version > spent && version + below > found + 1
+            };
             kept = (1..found).rev().find(stays).unwrap_or(0);
         }
         taken = ended.figures("taken").last().copied().unwrap_or(taken);
+        if let Some(below) = consumes {
+            spent = spent.max((taken + 1).saturating_sub(below));
+        }
         kept = ended.figures(promise).last().copied().unwrap_or(kept);
     }
     // The last backend may still have something to write.

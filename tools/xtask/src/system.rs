@@ -26,13 +26,15 @@ const PROGRAMS: [(&str, &str); 11] = [
 
 /// Programs, modules, headers and libraries without which some tests are skipped, and the Debian package of
 /// each.
-const WELCOME: [(&str, &str); 9] = [
+const WELCOME: [(&str, &str); 10] = [
     ("mpicc.openmpi", "libopenmpi-dev"),
     ("mpirun.openmpi", "openmpi-bin"),
     ("mpicc.mpich", "libmpich-dev"),
     ("mpirun.mpich", "mpich"),
     ("flang", "flang-19"),
     ("import mpi4py", "python3-mpi4py"),
+    // What pyrevolve is built with.
+    ("import packaging", "python3-packaging"),
     ("/usr/include/cereal/cereal.hpp", "libcereal-dev"),
     ("h5cc", "libhdf5-dev"),
     // Its headers come with other packages as well.
