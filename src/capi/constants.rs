@@ -53,3 +53,22 @@ pub const VELOC_INVARIANT_CORRECTED: i32 = 2;
 pub const VELOC_INVARIANT_UNKNOWN: i32 = -1;
 /// A kind of event that C++ programs can observe: a checkpoint has ended.
 pub const VELOC_OBSERVE_CKPT_END: i32 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy::capture::Capture;
+
+    /// Catches a way of capturing whose number in C is another's.
+    #[test]
+    fn ways_of_capturing_have_the_numbers_of_their_rows() {
+        let numbers = [
+            (VELOC_CAPTURE_COPY, Capture::Copy),
+            (VELOC_CAPTURE_PROTECT, Capture::Protect),
+            (VELOC_CAPTURE_FORK, Capture::Fork),
+        ];
+        for (number, way) in numbers {
+            assert_eq!(way.row().number.map(i32::from), Some(number));
+        }
+    }
+}

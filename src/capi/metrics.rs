@@ -4,10 +4,8 @@ use std::ffi::{c_char, c_int};
 use std::sync::atomic::Ordering;
 
 use super::boundary::{guarded, status, with_client};
-use super::{VELOC_CAPTURE_COPY, VELOC_CAPTURE_FORK, VELOC_CAPTURE_PROTECT};
 use catalog::Level;
 use client::Client;
-use engine::place::Capture;
 use erasure::node::Node;
 use errors::{Error, Result};
 use policy::touch::{Mode, Rate};
@@ -324,12 +322,10 @@ pub unsafe extern "C" fn VELOC_Snapshot_stats(stats: *mut VELOC_Snapshot, size: 
         }
         let mode = match found.way {
             _ if found.checkpoints == 0 => 0,
-            Capture::Copy | Capture::Lent => VELOC_CAPTURE_COPY,
-            Capture::Protect => VELOC_CAPTURE_PROTECT,
-            Capture::Fork => VELOC_CAPTURE_FORK,
+            way => way.row().number.unwrap_or_default(),
         };
         let found = VELOC_Snapshot {
-            mode: mode as u64,
+            mode: u64::from(mode),
             checkpoints: found.checkpoints,
             bytes: found.bytes,
             blocked: u64::try_from(found.blocked.as_nanos()).unwrap_or(u64::MAX),

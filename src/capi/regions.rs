@@ -9,9 +9,9 @@ use super::{
     VELOC_SUCCESS,
 };
 use client::regions::{Memory, Terms};
-use config::HostCapture;
 use engine::deferred::Release;
 use errors::{Error, Result};
+use policy::capture::Capture;
 
 /// Bytes that a guard has for the reason of a failure, the final NUL included.
 const REASON_BYTES: usize = 256;
@@ -238,12 +238,11 @@ fn protect(
 #[no_mangle]
 pub extern "C" fn VELOC_Mem_capture(id: c_int, mode: c_int) -> c_int {
     status("VELOC_Mem_capture", || {
-        let way = match mode {
-            VELOC_CAPTURE_AUTO => HostCapture::Auto,
-            VELOC_CAPTURE_COPY => HostCapture::Copy,
-            VELOC_CAPTURE_PROTECT => HostCapture::Protect,
-            VELOC_CAPTURE_FORK => HostCapture::Fork,
-            _ => {
+        let way = u8::try_from(mode).ok().and_then(Capture::of_number);
+        let way = match (mode, way) {
+            (VELOC_CAPTURE_AUTO, _) => None,
+            (_, Some(way)) => Some(way),
+            (_, None) => {
                 return Err(Error::invalid(format!(
                     "region {id}: the mode is {mode}; there are VELOC_CAPTURE_AUTO ({VELOC_CAPTURE_AUTO}), \
                      _COPY ({VELOC_CAPTURE_COPY}), _PROTECT ({VELOC_CAPTURE_PROTECT}) and _FORK \

@@ -10,9 +10,10 @@ use super::way::Ways;
 use super::{check_name, Client, Phase, Selection};
 use catalog::MESSAGES;
 use device::PAGEABLE;
-use engine::place::{Capture, Place};
+use engine::place::Place;
 use errors::{Error, Result};
 use format::header::encoded_len;
+use policy::capture::Capture;
 use trace::Activity;
 
 /// What the application says of a checkpoint that it ends.

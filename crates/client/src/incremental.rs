@@ -10,15 +10,15 @@ use std::ops::Range;
 use super::regions::{Protected, Regions};
 use super::Client;
 use catalog::FileLevel;
-use config::HostCapture;
 use device::PAGEABLE;
-use engine::place::{check_mapped, Capture, Place};
+use engine::place::{check_mapped, Place};
 use errors::{Error, Result};
 use format::delta::{Base, Sparse, Table, REGION};
 use os::access::Mappings;
 use os::memory::page_size;
 use os::network::random;
 use os::written::{unnoticed, Written};
+use policy::capture::Capture;
 use policy::changes::{choose, Has, Ranges, REST};
 
 /// A region with fewer bytes is always taken whole: its table would cost as much.
@@ -386,14 +386,14 @@ impl Client {
         let way = |id: i32| {
             let found = selected.binary_search_by_key(&id, |(id, _)| *id).ok()?;
             match &selected[found].1 {
-                Protected::Memory(memory) => Some(memory.terms.capture.unwrap_or(common)),
+                Protected::Memory(memory) => Some(memory.terms.capture.or(common)),
                 Protected::Object(_) => None,
             }
         };
         let can_be_noted = |place: &&Place| {
             place.kind == PAGEABLE
                 && place.len >= LEAST
-                && way(place.id).is_some_and(|way| way != HostCapture::Protect)
+                && way(place.id).is_some_and(|way| way != Some(Capture::Protect))
         };
         let mut regions: Vec<_> = places
             .iter()
@@ -411,7 +411,7 @@ impl Client {
             regions.truncate(MOST);
             regions.sort_unstable();
         }
-        let is_frozen = |place: &&Place| way(place.id) == Some(HostCapture::Protect);
+        let is_frozen = |place: &&Place| way(place.id) == Some(Some(Capture::Protect));
         let frozen: Vec<_> = places.iter().filter(is_frozen).map(|p| (p.address, p.len)).collect();
         let mappings = Mappings::now();
         let is_own = |address, len| mappings.have_anonymous(address, len);
@@ -457,11 +457,11 @@ impl Client {
         let protected = self.regions.of(name);
         let can_be_noted = |place: &&Place| {
             let Some(Protected::Memory(memory)) = protected.get(place.id) else { return false };
-            let way = memory.terms.capture.unwrap_or(common);
+            let way = memory.terms.capture.or(common);
             place.kind == PAGEABLE
                 && place.len >= LEAST
                 && place.len == memory.len
-                && way != HostCapture::Protect
+                && way != Some(Capture::Protect)
         };
         let regions = places.iter().filter(can_be_noted);
         let regions: Vec<_> = regions.map(|place| (place.id, place.address, place.len)).collect();

@@ -8,10 +8,11 @@ use super::regions::{Memory, Protected};
 use super::Client;
 use catalog::Part;
 use device::{kinds, ApplicationStream, Pointer, PAGEABLE};
-use engine::place::{part_of, Capture, Place};
+use engine::place::{part_of, Place};
 use errors::{Error, Result};
 use format::names;
 use os::access;
+use policy::capture::Capture;
 
 impl Client {
     /// Protects memory, or changes an id's region, for the checkpoints of one name or of any.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::callbacks::Object;
 use super::Selection;
 use catalog::Part;
-use config::HostCapture;
 use engine::deferred::Release;
 use errors::{Error, Kind, Result};
 use format::mark;
 use os::access::{self, Mappings};
+use policy::capture::Capture;
 
 /// The name that stands for the regions of any checkpoint.
 pub const COMMON: &str = "default";
@@ -23,7 +23,7 @@ pub struct Terms {
     /// The application leaves the memory as it is until it is released.
     pub read_only: bool,
     /// How it is captured, in place of the key `host_capture`.
-    pub capture: Option<HostCapture>,
+    pub capture: Option<Capture>,
     /// Called once for each checkpoint that the memory is captured into.
     pub release: Option<Arc<dyn Release>>,
 }
@@ -336,11 +336,11 @@ impl Group {
         self.by_id.get(&id)
     }
 
-    /// Sets how a region is captured, in place of the key `host_capture`; `Auto`: as that says.
+    /// Sets how a region is captured, in place of the key `host_capture`; `None`: as that says.
     ///
     /// # Errors
     /// There is no such region, or its bytes are no memory of the application's that may change.
-    pub fn set_capture(&mut self, id: i32, way: HostCapture) -> Result<()> {
+    pub fn set_capture(&mut self, id: i32, way: Option<Capture>) -> Result<()> {
         match self.by_id.get_mut(&id) {
             None => Err(unknown(id)),
             Some(Protected::Memory(memory)) if memory.part == Part::Device => {
@@ -349,7 +349,7 @@ impl Group {
                 )))
             }
             Some(Protected::Memory(memory)) if !memory.terms.read_only => {
-                memory.terms.capture = (way != HostCapture::Auto).then_some(way);
+                memory.terms.capture = way;
                 Ok(())
             }
             Some(_) => Err(Error::invalid(format!(

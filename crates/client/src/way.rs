@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::regions::Memory;
 use super::{Client, Phase};
-use config::HostCapture;
-use engine::place::{Capture, Place};
+use engine::place::Place;
 use engine::Engine;
 use errors::Result;
 use os::access::Mappings;
+use policy::capture::Capture;
 
 /// The ways of one checkpoint.
 pub(super) struct Ways {
@@ -43,7 +43,7 @@ impl Client {
     ///
     /// # Errors
     /// There is no such region, or its bytes are no memory of the application's that may change.
-    pub fn set_capture(&mut self, id: i32, way: HostCapture) -> Result<()> {
+    pub fn set_capture(&mut self, id: i32, way: Option<Capture>) -> Result<()> {
         self.regions.group_mut(None).set_capture(id, way)
     }
 
@@ -59,11 +59,9 @@ impl Client {
         };
         let (common, reason) = match wanted {
             _ if self.engine.writes_directly() => (Capture::Copy, "mode = sync"),
-            HostCapture::Copy => (Capture::Copy, "host_capture = copy"),
-            HostCapture::Protect => (Capture::Protect, "host_capture = protect"),
-            HostCapture::Fork => (Capture::Fork, "host_capture = fork"),
+            Some(way) => (way, way.row().reason),
             // Network cards write past the protection, and what is protected cannot be watched.
-            HostCapture::Auto => {
+            None => {
                 let unprotected = self.agreement.is_some() || self.engine.config.incremental;
                 self.engine.choose_capture(bytes, unprotected)
             }
@@ -73,7 +71,7 @@ impl Client {
             taken: common,
             reason: reason.into(),
             bytes: 0,
-            is_chosen: wanted == HostCapture::Auto,
+            is_chosen: wanted.is_none(),
             of,
             mappings: Mappings::now(),
         }
@@ -91,12 +89,9 @@ impl Client {
         place: &Place,
     ) -> Result<Capture> {
         let own = memory.terms.capture;
-        let wanted = match own {
-            _ if self.engine.writes_directly() => Capture::Copy,
-            None | Some(HostCapture::Auto) => ways.common,
-            Some(HostCapture::Copy) => Capture::Copy,
-            Some(HostCapture::Protect) => Capture::Protect,
-            Some(HostCapture::Fork) => Capture::Fork,
+        let wanted = match self.engine.writes_directly() {
+            true => Capture::Copy,
+            false => own.unwrap_or(ways.common),
         };
         if own.is_some() {
             ways.reason = "VELOC_Mem_capture".into();

@@ -20,6 +20,7 @@ mod options;
 mod settings;
 mod value;
 
+use policy::capture::Capture;
 use std::env;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -102,20 +103,6 @@ pub enum Proof {
     Off,
 }
 
-/// How host memory gets to the host buffer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HostCapture {
-    /// The library chooses for each checkpoint.
-    Auto,
-    /// The call copies it.
-    #[default]
-    Copy,
-    /// It is protected against writes until a worker has copied it.
-    Protect,
-    /// A copy-on-write child of the process copies it.
-    Fork,
-}
-
 /// How checkpoint files are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Compress {
@@ -172,8 +159,8 @@ pub struct Config {
     pub gpu_cache_size: Option<u64>,
     /// Bytes of the host buffer. `None`: the library chooses; 0: no buffer.
     pub host_cache_size: Option<u64>,
-    /// How host memory gets to the host buffer.
-    pub host_capture: HostCapture,
+    /// How host memory gets to the host buffer; `None`: the library chooses for each checkpoint.
+    pub host_capture: Option<Capture>,
     /// Bytes of the device cache that are mapped at a time, more than 0.
     pub gpu_chunk_size: u64,
     /// The checkpoints are of no use after the run, so they need not reach a file.

@@ -61,7 +61,7 @@ fn defaults() {
             ec_group: 8,
             ec_parity: 1,
             failure_domain: None,
-            host_capture: HostCapture::Copy,
+            host_capture: Some(Capture::Copy),
             print_errors: PrintErrors::Auto,
             file: None,
         }
@@ -126,7 +126,7 @@ fn every_key_is_read() {
             ec_group: 4,
             ec_parity: 3,
             failure_domain: Some("rack 7".into()),
-            host_capture: HostCapture::Fork,
+            host_capture: Some(Capture::Fork),
             print_errors: PrintErrors::Never,
             file: None,
         }

@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use super::{Compress, HostCapture, PrintErrors, Proof};
+use super::{Compress, PrintErrors, Proof};
+use policy::capture::{Capture, ROWS};
 
 /// The values that are allowed, when another one was given.
 pub(crate) type Allowed = String;
@@ -47,15 +48,11 @@ pub(crate) fn print_errors(text: &str) -> Result<PrintErrors, Allowed> {
     }
 }
 
-/// How host memory gets to the host buffer.
-pub(crate) fn host_capture(text: &str) -> Result<HostCapture, Allowed> {
-    let all = [
-        ("auto", HostCapture::Auto),
-        ("copy", HostCapture::Copy),
-        ("protect", HostCapture::Protect),
-        ("fork", HostCapture::Fork),
-    ];
-    choice(text, &all)
+/// How host memory gets to the host buffer; `None`: the library chooses.
+pub(crate) fn host_capture(text: &str) -> Result<Option<Capture>, Allowed> {
+    let rows = ROWS.iter().filter(|row| row.number.is_some());
+    let rows = rows.map(|row| (row.word, Some(row.way)));
+    choice(text, &std::iter::once(("auto", None)).chain(rows).collect::<Vec<_>>())
 }
 
 /// Whether files have proofs.

@@ -1,12 +1,13 @@
 //! The size of a job's host buffer, and whether its memory is shared with the backend.
 
-use config::{Config, HostCapture, Mode};
+use config::{Config, Mode};
 use errors::{Error, Result};
 use levels::host_buffer::HostBuffer;
 use os::mapping::{supports_populate, Mapping};
 use os::memory::{self, Physical};
 use os::shared::SharedMemory;
 use os::size;
+use policy::capture::Capture;
 use recovery::link::HandOff;
 
 /// A host buffer without a size, in an ephemeral job without a device, can grow to so many quarters
@@ -83,11 +84,9 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
     }
     let reserve = |bytes| {
         let reserved = match config.host_capture {
-            HostCapture::Copy => HostBuffer::reserve(bytes, chunk, huge),
+            Some(Capture::Copy) => HostBuffer::reserve(bytes, chunk, huge),
             // A forked process may write to it.
-            HostCapture::Auto | HostCapture::Protect | HostCapture::Fork => {
-                shared(bytes, huge).map(|(_, mapping)| HostBuffer::over(mapping, chunk, huge))
-            }
+            _ => shared(bytes, huge).map(|(_, mapping)| HostBuffer::over(mapping, chunk, huge)),
         };
         reserved.map_err(|error| error.within(format!("host_cache_size is {}", size::show(bytes))))
     };

@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::copy::{Run, Way};
 use super::deferred::{DeferredCapture, Release};
 use super::managed::Settled;
-use super::place::{check_mapped, Capture, Place};
+use super::place::{check_mapped, Place};
 use super::shared::Shared;
 use super::spool::Spool;
 use super::Engine;
@@ -20,6 +20,7 @@ use catalog::{Id, Level, Part, Region, PARTS};
 use device::kinds;
 use errors::{Error, Kind, Result};
 use format::identity::Identity;
+use policy::capture::Capture;
 use trace::metrics::Cause;
 
 /// Within a part, regions start at multiples of this many bytes, so that device copies are fast.

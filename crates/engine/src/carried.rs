@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use super::capture::Open;
 use super::copy::{Run, Way};
-use super::place::Capture;
 use super::shared::Shared;
 use catalog::ledger::{Slot, IN_HOST};
 use errors::{Error, Kind, Result};
@@ -19,6 +18,7 @@ use os::carrier::{Carrier, Piece};
 use os::mapping;
 use os::memory;
 use os::size;
+use policy::capture::Capture;
 
 /// Runs that a carrier is copying.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use super::carried::Carried;
 use super::copy::{Run, Way};
 use super::frozen::FrozenRuns;
 use super::lane::Direction;
-use super::place::{check_mapped, Capture, Place};
+use super::place::{check_mapped, Place};
 use super::shared::Shared;
 use super::spool::about;
 use super::transfer::Queue;
@@ -28,6 +28,7 @@ use device::PAGEABLE;
 use errors::{Error, Result};
 use os::memory;
 use os::sync::Mutex;
+use policy::capture::Capture;
 use trace::metrics::{Cause, Stop};
 use trace::Activity;
 

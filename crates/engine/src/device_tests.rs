@@ -6,13 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::place::{Capture, Place};
+use crate::place::Place;
 use crate::Engine;
 use catalog::Level;
 use config::Config;
 use device::host::HostDevice;
 use device::{Device, DeviceRange, Pointer};
 use errors::Result;
+use policy::capture::Capture;
 use recovery::Process;
 use trace::metrics::Stop;
 

@@ -13,7 +13,6 @@ use std::thread::{Builder, JoinHandle};
 
 use super::capture::Open;
 use super::copy::{Run, Way};
-use super::place::Capture;
 use super::shared::Shared;
 use errors::{Error, Kind, Result};
 use levels::host_buffer::HostBuffer;
@@ -22,6 +21,7 @@ use os::memory::page_size;
 use os::sync::Mutex;
 use os::threads;
 use os::write_protection::{Event, Lifted, WriteProtection};
+use policy::capture::Capture;
 
 /// Bytes that are copied at a time, and can be written then: a huge page, which stays one.
 const BLOCK: u64 = 2 << 20;

@@ -15,7 +15,7 @@ use catalog::ledger::{Ledger, Left};
 use catalog::level::{self, LevelSpec};
 use catalog::state::{Shape, State};
 use catalog::Level;
-use config::{Config, HostCapture, Mode};
+use config::{Config, Mode};
 use device::{kinds, Device};
 use erasure::node::Node;
 use errors::{Error, Kind, Result};
@@ -26,6 +26,7 @@ use os::affinity;
 use os::logging;
 use os::size;
 use os::sync::Mutex;
+use policy::capture::Capture;
 use policy::touch;
 use recovery::link::Link;
 use recovery::Process;
@@ -324,7 +325,7 @@ fn warn_of_unused(config: &Config) {
             "mode = sync has no effect with ephemeral = true: there are no files to wait for"
         );
     } else if config.mode == Mode::Sync {
-        if config.host_capture != HostCapture::Copy {
+        if config.host_capture != Some(Capture::Copy) {
             log::warn!("host_capture has no effect with mode = sync: the call writes the file");
         }
         for (key, given) in

@@ -57,8 +57,8 @@ impl Shared {
             let Some(managed) = self.ask(&mut table, place) else { continue };
             let on_host = managed.on_host(&range(place));
             place.part = match policy_of::capture(place.len, on_host, managed.advice.read_mostly) {
-                policy_of::Capture::Device => Part::Device,
-                policy_of::Capture::Host => Part::Host,
+                policy_of::Side::Device => Part::Device,
+                policy_of::Side::Host => Part::Host,
             };
             settled.managed.insert(place.id, managed);
         }

@@ -7,6 +7,7 @@ use device::{Pointer, PAGEABLE};
 use errors::{Error, Result};
 use format::delta;
 use os::access;
+use policy::capture::Capture;
 
 /// A region to be captured or restored, and its place in the application's memory.
 #[derive(Clone, Copy, Debug)]
@@ -23,22 +24,6 @@ pub struct Place {
     pub part: Part,
     /// How its bytes get to the host buffer.
     pub capture: Capture,
-}
-
-/// How the bytes of a region get to the host buffer. All but `Copy` are deferred captures: the checkpoint is
-/// committed with bytes still to come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Capture {
-    /// The application's call copies them.
-    #[default]
-    Copy,
-    /// A worker copies them after the call: the application leaves them unchanged until they are released.
-    Lent,
-    /// A worker copies them after the call, and before the application writes to them (`engine/frozen.rs`).
-    Protect,
-    /// A copy-on-write child of the process copies them ([`os::carrier`]): the application may change them
-    /// at once.
-    Fork,
 }
 
 impl Place {

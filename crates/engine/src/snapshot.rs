@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::place::Capture;
 use super::shared::Shared;
 use errors::Error;
 use os::memory;
-use policy::capture::{choose, Facts, Way};
+use policy::capture::{choose, Capture, Facts};
 
 /// Captures of host memory since the start of the job.
 #[derive(Clone, Debug, Default)]
@@ -51,13 +50,7 @@ impl Shared {
             can_fork: device.is_none(),
             forked: self.snapshots.lock().forked,
         };
-        let (way, why) = choose(&facts);
-        let way = match way {
-            Way::Copy => Capture::Copy,
-            Way::Protect => Capture::Protect,
-            Way::Fork => Capture::Fork,
-        };
-        (way, why)
+        choose(&facts)
     }
 
     /// Whether kernels on the device can write to memory of `malloc`.
@@ -87,12 +80,7 @@ impl Shared {
             None => (way, reason),
         };
         if let Some(of) = of {
-            let number = match way {
-                Capture::Copy | Capture::Lent => 0,
-                Capture::Protect => 1,
-                Capture::Fork => 2,
-            };
-            self.trace.host_capture(number, of, bytes, blocked);
+            self.trace.host_capture(way, of, bytes, blocked);
             if snapshots.checkpoints == 0 || snapshots.reason != reason {
                 self.trace.metadata("host_capture", &reason);
             }

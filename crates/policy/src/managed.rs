@@ -18,7 +18,7 @@ const BACK: f64 = 18e9;
 
 /// Which part of a checkpoint a managed region goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Capture {
+pub enum Side {
     /// To the device's part, as device memory: the device copies all of it, to its cache if that has room.
     Device,
     /// To the host's part: the processor copies what lies on the host, the device the rest.
@@ -27,15 +27,15 @@ pub enum Capture {
 
 /// The way of a region of `bytes`, of which `on_host` are on the host. `read_mostly`: it was advised that host and
 /// device may both have a copy of each page, so that no copy moves any.
-pub fn capture(bytes: u64, on_host: u64, read_mostly: bool) -> Capture {
+pub fn capture(bytes: u64, on_host: u64, read_mostly: bool) -> Side {
     let (bytes, on_host) = (bytes as f64, on_host.min(bytes) as f64);
     let moved = if read_mostly { 0.0 } else { on_host / TO_DEVICE + on_host / BACK };
     let through_device = bytes / WITHIN_DEVICE + moved;
     let where_it_lies = f64::max(on_host / BY_PROCESSOR, (bytes - on_host) / FROM_DEVICE);
     if through_device <= where_it_lies {
-        Capture::Device
+        Side::Device
     } else {
-        Capture::Host
+        Side::Host
     }
 }
 
@@ -60,16 +60,16 @@ mod tests {
     /// Catches a region on the device that goes the slow way, and one on the host that is taken away from it.
     #[test]
     fn a_region_goes_from_where_it_lies() {
-        assert_eq!(capture(GIB, 0, false), Capture::Device);
-        assert_eq!(capture(GIB, GIB, false), Capture::Host);
-        assert_eq!(capture(GIB, GIB / 2, false), Capture::Host);
+        assert_eq!(capture(GIB, 0, false), Side::Device);
+        assert_eq!(capture(GIB, GIB, false), Side::Host);
+        assert_eq!(capture(GIB, GIB / 2, false), Side::Host);
         assert_eq!(
             capture(GIB, 2 << 20, false),
-            Capture::Device,
+            Side::Device,
             "a page that the host has looked at"
         );
-        assert_eq!(capture(GIB, GIB, true), Capture::Device, "the device has them as well");
-        assert_eq!(capture(0, 0, false), Capture::Device);
+        assert_eq!(capture(GIB, GIB, true), Side::Device, "the device has them as well");
+        assert_eq!(capture(0, 0, false), Side::Device);
     }
 
     /// Catches pieces of which the smaller part decides.

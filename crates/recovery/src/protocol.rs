@@ -13,7 +13,7 @@ use levels::files::Inodes;
 use os::private;
 
 /// The version: it changes with every change of the messages or of the shared memory.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;
 
 /// The first message over a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,9 +6,7 @@ use std::fmt::Write as _;
 use super::activity::{ACTIVITIES, COUNTERS, LEVELS};
 use super::cause::CAUSES;
 use super::ring::{Entry, Kind};
-
-/// The ways of `host_capture`, by number.
-const WAYS: [&str; 3] = ["copy", "protect", "fork"];
+use policy::capture::Capture;
 
 /// The touch modes, by number.
 const MODES: [&str; 2] = ["sequential", "concurrent"];
@@ -71,7 +69,13 @@ pub(crate) fn line(text: &mut String, process: u32, entry: &mut Entry) {
             arguments.number("concurrent_ns", record.extra);
         }
         Kind::HostCapture => {
-            arguments.word("way", WAYS.get(detail).copied().unwrap_or_default());
+            arguments.word(
+                "way",
+                u8::try_from(detail)
+                    .ok()
+                    .and_then(Capture::of_number)
+                    .map_or("", |way| way.row().word),
+            );
             arguments.number("bytes", record.bytes);
             arguments.number("blocked_ns", record.extra);
         }

@@ -1,5 +1,6 @@
 //! The interface of the recorder.
 
+use policy::capture::Capture;
 use std::cell::RefCell;
 use std::ffi::CString;
 use std::marker::PhantomData;
@@ -161,10 +162,15 @@ impl Recorder {
         self.record_now(Kind::Decide, concurrent.into(), predicted, None);
     }
 
-    /// Records how the host memory of a checkpoint was captured (0: copied, 1: protected, 2: by a forked process),
+    /// Records how the host memory of a checkpoint was captured by `VELOC_Checkpoint`,
     /// its bytes, and how long the call has taken.
-    pub fn host_capture(&self, way: u8, of: (&str, i32), bytes: u64, call: Duration) {
-        self.record_now(Kind::HostCapture, way, [bytes, call.as_nanos() as u64], Some(of));
+    pub fn host_capture(&self, way: Capture, of: (&str, i32), bytes: u64, call: Duration) {
+        self.record_now(
+            Kind::HostCapture,
+            way.row().number.unwrap_or_default(),
+            [bytes, call.as_nanos() as u64],
+            Some(of),
+        );
     }
 
     /// Records the value of a counter in bytes.

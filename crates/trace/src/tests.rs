@@ -1,5 +1,6 @@
 //! The file as a whole: valid JSON, closed, nested, and complete or counted as incomplete.
 
+use policy::capture::Capture;
 use std::collections::{HashMap, HashSet};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
@@ -65,7 +66,7 @@ fn every_kind_of_event_is_in_the_file() {
     trace.counter(Counter::HostTouched, 77);
     trace.counters([Counter::DeviceUsed, Counter::HostUsed], [55, u64::MAX]);
     trace.touch_mode(true, [0.002, 0.001]);
-    trace.host_capture(2, ("shot", 3), 9, Duration::from_micros(4));
+    trace.host_capture(Capture::Fork, ("shot", 3), 9, Duration::from_micros(4));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             trace.name_thread("flush");
