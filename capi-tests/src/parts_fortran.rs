@@ -102,5 +102,5 @@ fn parts() -> PathBuf {
 
 /// The source of the empty library.
 fn none() -> PathBuf {
-    parts().join("../none.c")
+    parts().join("../no_library.c")
 }

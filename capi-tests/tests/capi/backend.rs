@@ -20,7 +20,7 @@ fn job(more: &str) -> Job {
 }
 
 fn run(job: &Job, arguments: &str) -> Run {
-    job.run("left", arguments)
+    job.run("left_work", arguments)
 }
 
 /// A run that has taken its checkpoints and waits.

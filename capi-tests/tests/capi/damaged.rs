@@ -1,5 +1,5 @@
 //! Many damaged checkpoint files, each damaged in another way and given to a restart.
-//! `programs/damage.c` damages them and checks the result.
+//! `programs/damaged_files.c` damages them and checks the result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,10 +68,10 @@ const KINDS: [Kind; 12] = [
 
 fn run(job: &Job, by: By, arguments: &str) -> Option<Run> {
     Some(match by {
-        By::Plain => job.run("damage", arguments),
-        By::Sanitized => job.run_flavour("damage", Flavour::Sanitized, arguments),
+        By::Plain => job.run("damaged_files", arguments),
+        By::Sanitized => job.run_flavour("damaged_files", Flavour::Sanitized, arguments),
         By::Mpi(processes) => {
-            let run = MPICH.start(processes)?.arg(mpi_program(MPICH.compiler, "damage.c"));
+            let run = MPICH.start(processes)?.arg(mpi_program(MPICH.compiler, "damaged_files.c"));
             run.arg(job.path("veloc.cfg")).args(arguments)
         }
     })

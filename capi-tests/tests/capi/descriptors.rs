@@ -1,4 +1,4 @@
-//! Applications that close descriptors of the library. The checks are in `programs/closes.c`.
+//! Applications that close descriptors of the library. The checks are in `programs/closed_descriptors.c`.
 
 use capi_tests::job::Job;
 use capi_tests::run::Ended;
@@ -7,7 +7,7 @@ const BOTH: &str = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persis
                     host_cache_size = 4M\ntrace = DIR/trace\n";
 
 fn ends(arguments: &str) -> Ended {
-    let ended = Job::new(BOTH).run("closes", arguments).succeed();
+    let ended = Job::new(BOTH).run("closed_descriptors", arguments).succeed();
     assert!(ended.stdout.contains("restored"), "{}\n{}", ended.stdout, ended.stderr);
     ended
 }

@@ -81,7 +81,7 @@ fn host_memory_waits_for_no_device() {
             ["mode = async\nephemeral = true\n", "mode = sync\nscratch = DIR/scratch\n"]
         {
             let job = Job::new(configuration);
-            let run = job.run_device("order", &format!("malloc={kind}"));
+            let run = job.run_device("stream_order", &format!("malloc={kind}"));
             run.env("SOFTCUDA_PAGEABLE", pageable).succeed();
         }
     }
@@ -247,7 +247,7 @@ fn pinning_is_as_configured() {
     assert_eq!(ended.figure("host_registered"), 0);
     for pin in ["serial", "parallel", "chunked"] {
         let job = Job::new(&configuration(pin));
-        job.run_device("pin", "").succeed();
+        job.run_device("registration", "").succeed();
         let refused = job
             .run_device("shot", "wait=1")
             .env("SOFTCUDA_FAIL", "cuMemHostRegister_v2:1+=2")
@@ -265,14 +265,15 @@ fn nothing_is_staged_while_nothing_is_registered() {
         for pin in ["off", "serial"] {
             let keys = format!("mode = async\nephemeral = true\nhost_cache_size = 64M\n{cache}\n");
             let job = Job::new(&format!("{keys}pin = {pin}\n"));
-            job.run_device("ring", "").succeed();
+            job.run_device("unregistered_buffer", "").succeed();
         }
         // The driver registers nothing: this is reported once by each worker, and nothing is lost.
         let job = Job::new(&format!(
             "mode = async\nephemeral = true\nhost_cache_size = 64M\n{cache}\npin = off\n"
         ));
-        let refused =
-            job.run_device("ring", "staged=1").env("SOFTCUDA_FAIL", "cuMemHostRegister_v2:1+=2");
+        let refused = job
+            .run_device("unregistered_buffer", "staged=1")
+            .env("SOFTCUDA_FAIL", "cuMemHostRegister_v2:1+=2");
         let ended = refused.succeed();
         let said = "between device and host buffer stay unregistered, so transfers are slower";
         assert_eq!(ended.stderr.matches(said).count(), 1, "{}", ended.stderr);
@@ -286,7 +287,9 @@ fn workers_sleep_while_the_device_copies() {
     {
         let job = Job::new(&format!("mode = async\n{keys}\ngpu_cache_size = 64M\n"));
         // The device is so slow that most copies are left when the application waits.
-        let run = job.run_device("ring", "asleep=1").env("SOFTCUDA_BANDWIDTH", "dtoh=0.03");
+        let run = job
+            .run_device("unregistered_buffer", "asleep=1")
+            .env("SOFTCUDA_BANDWIDTH", "dtoh=0.03");
         run.env("SOFTCUDA_SPIN", "1").succeed();
     }
 }
@@ -298,7 +301,7 @@ fn less_memory_than_the_device_says() {
     let keys = "mode = async\nephemeral = true\nhost_cache_size = 64M\ngpu_cache_size = 64M\n";
     let job = Job::new(&format!("{keys}gpu_chunk_size = 2M\n"));
     // Room for the program's own memory, and a few versions.
-    let ended = job.run_device("ring", "").env("SOFTCUDA_LIMIT", "24M").succeed();
+    let ended = job.run_device("unregistered_buffer", "").env("SOFTCUDA_LIMIT", "24M").succeed();
     assert!(ended.stderr.contains("device cache"), "{}", ended.stderr);
 }
 

@@ -1,5 +1,5 @@
 //! Adjoint computations of several processes that do not go on: `VELOC_Adjoint_discard` removes the
-//! files of each process, in all places and of all kinds. The processes check this in `mpi/ring.c`.
+//! files of each process, in all places and of all kinds. The processes check this in `mpi/adjoint_failures.c`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use capi_tests::backends::wait_for_backends;
 use capi_tests::depth::cases;
 use capi_tests::job::{names, Job};
 
-use crate::apart::ring;
+use crate::adjoint_failures::ring;
 use crate::mpi::{every_mpi, MPICH, OPEN_MPI};
 
 /// The directories in which a job of three processes keeps files.

@@ -58,7 +58,7 @@ pub(crate) fn shell(command: String) -> String {
 #[test]
 fn scratch_fills_up_below_a_device() {
     on_each(SYNC, "scratch", |job, ground| {
-        let _ = ground.under(job.run_device("ring", "full=1")).succeed();
+        let _ = ground.under(job.run_device("unregistered_buffer", "full=1")).succeed();
     });
 }
 

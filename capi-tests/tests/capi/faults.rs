@@ -93,7 +93,7 @@ const ASYNC: &str = "mode = async\nscratch = DIR/scratch\nlog_prefix = DIR\n";
 fn a_client_that_is_killed_in_wait() {
     let job = Job::new(ASYNC);
     let mut other = job
-        .run("left", "stay rank=1")
+        .run("left_work", "stay rank=1")
         .with(|command| {
             command.stdin(Stdio::piped());
         })
@@ -101,12 +101,12 @@ fn a_client_that_is_killed_in_wait() {
     other.wait_for_line("taken");
     let backend = serving(&job);
     for first in [1u32, 100, 200] {
-        let mut killed = job.run("durable", &format!("write first={first}")).start();
+        let mut killed = job.run("killed_job", &format!("write first={first}")).start();
         // The next call of the client is a wait.
         killed.wait_for_line(&format!("taken {}", (first + 1).next_multiple_of(3)));
         killed.signal(libc::SIGKILL);
         assert!(!killed.end().status.success());
-        let _ = job.run("durable", "read").succeed();
+        let _ = job.run("killed_job", "read").succeed();
         assert_eq!(backends(&job), [backend], "the backend of the other one has ended");
     }
     other.input().write_all(b"go on\nend\n").unwrap();
@@ -121,7 +121,8 @@ fn a_client_that_is_killed_in_wait() {
 fn what_a_killed_backend_leaves_stops_no_job() {
     let job = Job::new(ASYNC);
     for round in 0..3 {
-        let mut client = job.run("durable", &format!("write first={}", 1 + 1000 * round)).start();
+        let mut client =
+            job.run("killed_job", &format!("write first={}", 1 + 1000 * round)).start();
         client.wait_for_line(&format!("durable {}", (1 + 1000 * round as u32).next_multiple_of(3)));
         let backend = serving(&job);
         client.signal(libc::SIGSTOP);
@@ -131,7 +132,7 @@ fn what_a_killed_backend_leaves_stops_no_job() {
         assert!(!client.end().status.success());
         // Its half written files count as in use until it has ended.
         wait_for_backends(&job);
-        let read = job.run("durable", "read").succeed();
+        let read = job.run("killed_job", "read").succeed();
         let durable = u64::from((1 + 1000 * round as u32).next_multiple_of(3));
         assert!(read.figure("newest") >= durable);
         wait_for_backends(&job);

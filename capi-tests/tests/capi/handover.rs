@@ -44,7 +44,7 @@ impl Two {
     }
 
     fn run(&self, arguments: &str) -> Run {
-        self.job.run("two", arguments)
+        self.job.run("handover", arguments)
     }
 
     /// Runs the adjoint, which reads nothing from files.
@@ -429,7 +429,7 @@ fn bad_configurations() {
         ),
     ] {
         let job = Job::new(configuration);
-        let ended = job.run("two", "forward").end();
+        let ended = job.run("handover", "forward").end();
         assert!(
             !ended.status.success() && ended.stdout.contains(words),
             "{words}: {}",
@@ -440,7 +440,7 @@ fn bad_configurations() {
 
 fn mpi_run(two: &Two, mpi: &Mpi, processes: usize, arguments: &str) -> Option<Run> {
     let run = mpi.start(processes)?.env(MARK, two.job.path(""));
-    let run = run.arg(mpi_program(mpi.compiler, "two.c")).arg(two.job.path("veloc.cfg"));
+    let run = run.arg(mpi_program(mpi.compiler, "handover.c")).arg(two.job.path("veloc.cfg"));
     Some(run.args(arguments))
 }
 

@@ -159,7 +159,7 @@ fn how_much_is_logged() {
 fn memory_that_is_gone_is_refused_with_its_region() {
     let asynchronous = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 4M\n";
     let checked = "mode = sync\nscratch = DIR/scratch\nchksum = true\nmeta = DIR/meta\n";
-    Job::new(asynchronous).run("freed", "").succeed();
-    Job::new(checked).run("freed", "").succeed();
-    Job::new(asynchronous).run("freed", "lent=1").succeed();
+    Job::new(asynchronous).run("unmapped_region", "").succeed();
+    Job::new(checked).run("unmapped_region", "").succeed();
+    Job::new(asynchronous).run("unmapped_region", "lent=1").succeed();
 }

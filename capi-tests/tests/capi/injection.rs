@@ -1,4 +1,4 @@
-//! Every driver call made to fail in turn. `programs/inject.c` checks what must be true then.
+//! Every driver call made to fail in turn. `programs/driver_failures.c` checks what must be true then.
 
 use capi_tests::depth::is_all;
 use capi_tests::job::Job;
@@ -47,7 +47,7 @@ fn failures(call: &str, count: u64) -> Vec<String> {
 fn inject_everywhere(configuration: &str, arguments: &str) {
     let mut runs = 0;
     let calls: Vec<(String, u64)> = {
-        let ended = Job::new(configuration).run_device("inject", arguments).succeed();
+        let ended = Job::new(configuration).run_device("driver_failures", arguments).succeed();
         let lines = ended.stdout.lines().filter_map(|line| line.strip_prefix("call "));
         lines
             .map(|line| {
@@ -61,7 +61,7 @@ fn inject_everywhere(configuration: &str, arguments: &str) {
         for failure in failures(call, *count) {
             println!("{failure}");
             Job::new(configuration)
-                .run_device("inject", arguments)
+                .run_device("driver_failures", arguments)
                 .arg(format!("fail={failure}"))
                 .env("VELOC_LOG", "off")
                 .succeed();

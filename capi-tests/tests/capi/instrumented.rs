@@ -31,7 +31,7 @@ const CASES: [&str; 9] = [
 fn sanitizers() {
     for configuration in JOBS {
         let runs = CASES.map(|case| ("host", case));
-        for (name, arguments) in runs.into_iter().chain([("refuse", "DIR"), ("threads", "")]) {
+        for (name, arguments) in runs.into_iter().chain([("refusals", "DIR"), ("threads", "")]) {
             println!("{name} {arguments}");
             Job::new(configuration)
                 .run_flavour(name, Flavour::Sanitized, arguments)
@@ -61,7 +61,7 @@ fn valgrind() {
         (JOBS[2], "host", "all-or-nothing"),
         (JOBS[0], "host", "route original=DIR/original"),
         (JOBS[0], "host", "two-lives"),
-        (JOBS[0], "refuse", "DIR"),
+        (JOBS[0], "refusals", "DIR"),
     ] {
         println!("{name} {arguments}");
         let job = Job::new(configuration);

@@ -31,7 +31,7 @@ fn killed(
     let mut first: u64 = 1;
     let kills = if is_all() { 8 } else { 4 };
     for round in 0..kills {
-        let mut writer = on(job.run("durable", &format!("write first={first}"))).start();
+        let mut writer = on(job.run("killed_job", &format!("write first={first}"))).start();
         if round % 2 == 0 {
             writer.wait_for_line(&format!("durable {}", first.next_multiple_of(3)));
         }
@@ -54,7 +54,7 @@ fn killed(
             wait_for_backends(job);
             let _ = std::fs::remove_dir_all(job.scratch());
         }
-        let reader = job.run("durable", "read").succeed();
+        let reader = job.run("killed_job", "read").succeed();
         let restored = reader.figures("restored");
         for version in 1..=durable {
             assert!(restored.contains(&version), "version {version} was {kept} and is lost");
@@ -62,7 +62,7 @@ fn killed(
         if both {
             wait_for_backends(job);
             // Killed backends, and what they had just forked, may have had files open until now.
-            job.run("durable", "read").succeed();
+            job.run("killed_job", "read").succeed();
         }
         for directory in &directories {
             let left: Vec<_> =
@@ -101,7 +101,7 @@ fn async_jobs_whose_memory_is_protected() {
     killed_at_any_moment(
         "kill::async_jobs_whose_memory_is_protected",
         "mode = async\nhost_capture = protect\nscratch = DIR/scratch\nhost_cache_size = 8M\n",
-        "durable",
+        "killed_job",
         false,
     );
 }
@@ -111,7 +111,7 @@ fn async_jobs_without_a_backend() {
     killed_at_any_moment(
         "kill::async_jobs_without_a_backend",
         "mode = async\nthreaded = true\nscratch = DIR/scratch\nhost_cache_size = 2M\n",
-        "durable",
+        "killed_job",
         false,
     );
 }
@@ -140,7 +140,7 @@ fn jobs_on_a_full_scratch() {
     let both = "scratch = DIR/scratch\npersistent = DIR/persistent\n";
     for (mode, kept, kills_both) in [
         ("mode = async\nhost_cache_size = 2M\n", "taken", false),
-        ("mode = async\nhost_cache_size = 2M\n", "durable", true),
+        ("mode = async\nhost_cache_size = 2M\n", "killed_job", true),
         ("mode = sync\n", "taken", false),
     ] {
         let job = Job::new(&format!("{mode}{both}"));

@@ -97,8 +97,8 @@ fn ranks_with_different_versions_are_told() {
     }
 }
 
-/// Each program of replays.c has a wrong adjoint, but the right one. Catches a run that says nothing of it, one that is
-/// told though it is right, and a comparison of replays that computes them otherwise than the run would.
+/// Each program of replay_verification.c has a wrong adjoint, but the right one. Catches a run that says nothing of it,
+/// one that is told though it is right, and a comparison of replays that computes them otherwise than the run would.
 #[test]
 fn forward_steps_that_are_not_the_same_again_are_told() {
     let told = "state 3, computed again from state 0, is not what it was";
@@ -114,7 +114,9 @@ fn forward_steps_that_are_not_the_same_again_are_told() {
     for (case, words) in cases {
         let job = Job::new(ASYNC);
         let run = |more: &str| {
-            let run = job.run("replays", &format!("{case} {more}")).env("VELOC_THREADED", "true");
+            let run = job
+                .run("replay_verification", &format!("{case} {more}"))
+                .env("VELOC_THREADED", "true");
             run.succeed().stderr
         };
         let said = run("steps=400");
@@ -157,7 +159,7 @@ fn relative_directories_in_another_place_are_told() {
 fn a_communicator_in_another_order_is_told() {
     for mpi in every_mpi() {
         let run = |more: &str| {
-            let run = mpi.start(3)?.arg(mpi_program(mpi.compiler, "../mpi/reordered.c"));
+            let run = mpi.start(3)?.arg(mpi_program(mpi.compiler, "../mpi/reordered_ranks.c"));
             let job = Job::new(SYNC);
             Some(run.arg(job.path("veloc.cfg")).args(more).succeed().stderr)
         };

@@ -1,5 +1,5 @@
 //! The library over MPI: the same binary under Open MPI and under MPICH, neither of which it is
-//! linked to. The checks are in `mpi/together.c`.
+//! linked to. The checks are in `mpi/agreement.c`.
 
 mod aggregated;
 
@@ -25,7 +25,7 @@ fn under(mpi: &Mpi) {
     if mpi.start(1).is_none() {
         return;
     }
-    let program = mpi_program(mpi.compiler, "../mpi/together.c");
+    let program = mpi_program(mpi.compiler, "../mpi/agreement.c");
     for case in ["together", "misfit"] {
         let job = Job::new(CONFIGURATION);
         let Some(run) = mpi.start(3) else { return };

@@ -1,11 +1,11 @@
 //! Adjoint computations of which one process has no room for a state: all processes end, and none
-//! is waited for. The processes check this in `mpi/ring.c`.
+//! is waited for. The processes check this in `mpi/adjoint_failures.c`.
 
 use capi_tests::depth::cases;
 use capi_tests::ground::Ground;
 use capi_tests::job::Job;
 
-use crate::apart::ring;
+use crate::adjoint_failures::ring;
 use crate::mpi::{MPICH, OPEN_MPI};
 
 const PLAN: &str = "steps=400 bytes=100000 distance=0 adjoint=0 verify=1 slots=12";

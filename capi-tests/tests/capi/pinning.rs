@@ -16,7 +16,7 @@ const SERIAL: &str = "mode = async\nephemeral = true\ngpu_cache_size = 8M\nhost_
 /// It takes no checkpoints: its own copies would wait for the registration.
 fn stuck(job: &Job) -> Running {
     let mut stuck = job
-        .run_device("pin", "rank=0 versions=0")
+        .run_device("registration", "rank=0 versions=0")
         .env("SOFTCUDA_DELAY", "cuMemHostRegister_v2=1000000000")
         .start();
     stuck.wait_for_line("touched");
@@ -26,7 +26,7 @@ fn stuck(job: &Job) -> Running {
 fn others(job: &Job) -> Vec<Running> {
     (1..4)
         .map(|rank| {
-            job.run_device("pin", &format!("rank={rank}"))
+            job.run_device("registration", &format!("rank={rank}"))
                 .env("SOFTCUDA_DELAY", "cuMemHostRegister_v2=20000")
                 .start()
         })

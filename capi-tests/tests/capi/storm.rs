@@ -56,7 +56,7 @@ fn storm(
         let group = |command: &mut std::process::Command| {
             let _ = command.process_group(0);
         };
-        let mut running = job.run("durable", &format!("go-on {arguments}")).with(group).start();
+        let mut running = job.run("killed_job", &format!("go-on {arguments}")).with(group).start();
         // However slow the machine, every other job gets that far.
         if round % 2 == 0 {
             running.wait_for_line("goes on");
@@ -88,7 +88,7 @@ fn storm(
         kept = ended.figures(promise).last().copied().unwrap_or(kept);
     }
     // The last backend may still have something to write.
-    let last = job.run("durable", &format!("read {arguments}")).succeed();
+    let last = job.run("killed_job", &format!("read {arguments}")).succeed();
     let newest = last.figures("restored").first().copied().unwrap_or(0);
     assert!((kept..=taken + 1).contains(&newest), "{what}: {newest}, not {kept} to {taken}");
     println!("{what}: killed {kills} times, {restores} restores, {newest} versions");
@@ -121,10 +121,10 @@ fn jobs_and_their_backends() {
                 kill_backends(&job);
             }
         };
-        let newest = storm(&what, &job, kills(40, kinds.len()), ("", None), "durable", both);
+        let newest = storm(&what, &job, kills(40, kinds.len()), ("", None), "killed_job", both);
         wait_for_backends(&job);
         // Killed processes, and what they had just forked, may have had files open until now.
-        let after = job.run("durable", "read").succeed();
+        let after = job.run("killed_job", "read").succeed();
         assert_eq!(after.figures("restored").first().copied().unwrap_or(0), newest);
         nothing_is_half(&job);
     }
@@ -186,7 +186,7 @@ fn ranks_that_reuse_numbers() {
 fn turns(mpi: &Mpi, job: &Job, numbers: u64, kills: u64) -> bool {
     let what = format!("storm::ranks_that_reuse_numbers {} {numbers}", mpi.compiler);
     let mut random = Random::seeded(&what);
-    let program = mpi_program(mpi.compiler, "../mpi/turns.c");
+    let program = mpi_program(mpi.compiler, "../mpi/reused_versions.c");
     // The newest step that all have taken, and the newest of them with the highest number.
     let (mut taken, mut highest, mut restores) = (0, 0, 0);
     let start = |more: &str| {
@@ -223,7 +223,11 @@ fn turns(mpi: &Mpi, job: &Job, numbers: u64, kills: u64) -> bool {
             sleep(Duration::from_micros(random.below(5_000)));
         }
         let ended = running.end();
-        assert!(!ended.status.success() && !ended.stderr.contains("turns.c"), "{}", ended.stderr);
+        assert!(
+            !ended.status.success() && !ended.stderr.contains("reused_versions.c"),
+            "{}",
+            ended.stderr
+        );
         if let Some(&restored) = ended.figures("restored").first() {
             check(restored, taken, highest);
             taken = restored;

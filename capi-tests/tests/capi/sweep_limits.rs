@@ -4,7 +4,7 @@
 use capi_tests::backends::wait_for_backends;
 use capi_tests::job::{names, Job};
 
-use crate::apart::ring;
+use crate::adjoint_failures::ring;
 use crate::mpi::{MPICH, OPEN_MPI};
 
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";

@@ -133,7 +133,7 @@ fn a_timeline_of_files() {
 fn a_killed_job_leaves_a_whole_file() {
     let is_whole = || {
         let job = Job::new("mode = async\nscratch = DIR/scratch\nhost_cache_size = 2M\n");
-        let run = job.run("durable", "write first=1").env("VELOC_TRACE", job.path("t"));
+        let run = job.run("killed_job", "write first=1").env("VELOC_TRACE", job.path("t"));
         let mut writer = run.start();
         writer.wait_for_line("durable 30");
         // Records are written within a round or two of the writer.
@@ -151,7 +151,7 @@ fn a_killed_job_leaves_a_whole_file() {
 #[test]
 fn a_job_that_just_ends_has_a_whole_file() {
     let job = Job::new("mode = async\nscratch = DIR/scratch\nhost_cache_size = 2M\n");
-    job.run("ends", "case=exit").env("VELOC_TRACE", job.path("t")).succeed();
+    job.run("job_ends", "case=exit").env("VELOC_TRACE", job.path("t")).succeed();
     assert!(named(&whole(&job.path("t")), "checkpoint").count() > 0);
 }
 
@@ -165,7 +165,8 @@ fn two_processes() {
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     };
     let job = Job::new("mode = async\nephemeral = true\nhost_cache_size = 32M\n");
-    let start = |rank: &str| job.run_device("pin", rank).env("VELOC_TRACE", job.path("t")).start();
+    let start =
+        |rank: &str| job.run_device("registration", rank).env("VELOC_TRACE", job.path("t")).start();
     let before = now();
     let both = [start("rank=0"), start("rank=1")];
     both.into_iter().for_each(|one| drop(one.end().succeeded()));
@@ -188,7 +189,7 @@ fn a_name_that_is_taken() {
     let taken = fs::File::open(job.path("t")).unwrap();
     // SAFETY: an open descriptor.
     assert_eq!(unsafe { libc::flock(taken.as_raw_fd(), libc::LOCK_EX) }, 0);
-    job.run_device("pin", "rank=0").env("VELOC_TRACE", job.path("t")).succeed();
+    job.run_device("registration", "rank=0").env("VELOC_TRACE", job.path("t")).succeed();
     assert!(named(&whole(&job.path("t.0")), "checkpoint").count() > 0);
     assert_eq!(fs::read(job.path("t")).unwrap(), b"of another job");
 }
@@ -234,7 +235,7 @@ fn forked_children_leave_the_file_alone() {
     forking.wait_for_line("finalized");
     let events = whole(&trace);
     assert_eq!(named(&events, "checkpoint").count(), 20);
-    job.run_device("pin", "rank=0").env("VELOC_TRACE", &trace).succeed();
+    job.run_device("registration", "rank=0").env("VELOC_TRACE", &trace).succeed();
     assert!(!job.path("t.0").exists(), "a job took another's file for one that is being written");
     let ended = forking.end_input().end().succeeded();
     let handed = ended.stdout.lines().any(|line| line.contains("->") && line.ends_with("/t"));

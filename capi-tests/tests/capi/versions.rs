@@ -44,7 +44,7 @@ fn what_is_copied_late_leaves_scratch() {
         let limits =
             format!("{max}scratch_versions = 2\nhost_cache_size = 64M\nsync_files = full\n");
         let job = Job::new(&configuration("async", &limits));
-        let _ = job.run("two", "forward steps=150 size=300000 drain=0").succeed();
+        let _ = job.run("handover", "forward steps=150 size=300000 drain=0").succeed();
         wait_for_backends(&job);
         assert_eq!(names(&job.scratch()).len(), 2);
         assert_eq!(names(&job.persistent()).len(), if max.is_empty() { 150 } else { 3 });

@@ -35,22 +35,22 @@ fn fails(how: Failure, processes: usize, name: &str, arguments: &str) {
 /// An eager send that is repeated is received in the next iteration, and nobody notices.
 #[test]
 fn figure_3a_has_a_wrong_value() {
-    fails(Failure::Wrong, 2, "figures", "figure=3a");
+    fails(Failure::Wrong, 2, "paper_figures", "figure=3a");
 }
 
 #[test]
 fn figures_hang() {
     for figure in ["3a", "3b", "6a", "6b", "8", "10"] {
-        fails(Failure::Hangs, 2, "figures", &format!("figure={figure} synchronous=1"));
+        fails(Failure::Hangs, 2, "paper_figures", &format!("figure={figure} synchronous=1"));
     }
 }
 
 /// A wait for a request that does not exist any more: for an irecv it brings no value.
 #[test]
 fn figure_3c_fails() {
-    fails(Failure::Wrong, 2, "figures", "figure=3c-receive");
+    fails(Failure::Wrong, 2, "paper_figures", "figure=3c-receive");
     let arguments = "figure=3c synchronous=1 snapshot_has_requests=1";
-    fails(Failure::Somehow, 2, "figures", arguments);
+    fails(Failure::Somehow, 2, "paper_figures", arguments);
 }
 
 #[test]
@@ -58,9 +58,9 @@ fn others_fail() {
     fails(Failure::Wrong, 4, "bisect", "");
     fails(Failure::Hangs, 4, "halo", "");
     fails(Failure::Somehow, 3, "random", "seed=1");
-    fails(Failure::Somehow, 4, "farm", "");
-    fails(Failure::Somehow, 3, "steered", "case=iprobe");
+    fails(Failure::Somehow, 4, "work_farm", "");
+    fails(Failure::Somehow, 3, "polling_loops", "case=iprobe");
     fails(Failure::Somehow, 4, "collectives", "case=allreduce");
     fails(Failure::Wrong, 4, "collectives", "case=ibcast");
-    fails(Failure::Somehow, 3, "exchanges", "case=sendrecv");
+    fails(Failure::Somehow, 3, "point_to_point", "case=sendrecv");
 }

@@ -8,11 +8,11 @@
 // A test fails by panicking; the helpers beside the tests are part of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod callers;
 mod careless;
 mod complete;
 mod device;
 mod fortran;
+mod intercepted_calls;
 mod misused;
 mod replayed;
 mod restarted;

@@ -9,14 +9,14 @@ use crate::under::{every_mpi, passes, run, Library};
 /// Catches a divergence that is not noticed or is not described, and a process that cannot go on.
 #[test]
 fn divergences() {
-    passes(2, "diverge", "");
+    passes(2, "diverging_replays", "");
 }
 
 /// Divergences in one argument, of other kinds of calls. Catches an argument that is not compared,
 /// and results of one persistent request that go to another.
 #[test]
 fn differences_of_one_argument() {
-    passes(2, "differ", "");
+    passes(2, "changed_arguments", "");
 }
 
 /// Catches a call that sends other bytes in silence where they are compared, sends the same ones and fails, or whose gaps
@@ -24,7 +24,8 @@ fn differences_of_one_argument() {
 #[test]
 fn other_bytes_than_were_sent() {
     for mpi in every_mpi() {
-        let start = |what: &str| run(mpi, Library::Linked, 2, "differ", &format!("sent={what}"));
+        let start =
+            |what: &str| run(mpi, Library::Linked, 2, "changed_arguments", &format!("sent={what}"));
         let Some(compared) = start("compared") else { continue };
         let _ = compared.env("VELOC_MPI_COMPARE", "1").succeed();
         let _ = start("free").unwrap().succeed();
@@ -36,14 +37,19 @@ fn other_bytes_than_were_sent() {
 /// Catches an error handler that is not called: by default a divergence ends the job.
 #[test]
 fn a_divergence_ends_the_job() {
-    ends_the_job("diverge", &["MPI_Recv", "peer 0", "tag 5", "tag 6", "3 elements", "part 3"]);
+    ends_the_job(
+        "diverging_replays",
+        &["MPI_Recv", "peer 0", "tag 5", "tag 6", "3 elements", "part 3"],
+    );
 }
 
 /// Catches a message that is printed as often as a program polls.
 #[test]
 fn a_divergence_is_said_once() {
     for mpi in every_mpi() {
-        let Some(run) = run(mpi, Library::Preloaded, 2, "diverge", "case=poll") else { continue };
+        let Some(run) = run(mpi, Library::Preloaded, 2, "diverging_replays", "case=poll") else {
+            continue;
+        };
         let said = run.succeed().stderr;
         assert_eq!(said.matches("does not do what its first run did").count(), 1, "{said}");
     }
@@ -55,22 +61,26 @@ fn refusals() {
     let job = Job::new("");
     for mpi in every_mpi() {
         let arguments = format!("file={}", job.path("file").display());
-        let Some(run) = run(mpi, Library::Preloaded, 2, "refused", &arguments) else { continue };
+        let Some(run) = run(mpi, Library::Preloaded, 2, "refused_calls", &arguments) else {
+            continue;
+        };
         let _ = run.succeed();
     }
-    ends_the_job("refused", &["MPI_Win_create", "part 5"]);
+    ends_the_job("refused_calls", &["MPI_Win_create", "part 5"]);
 }
 
 /// Catches calls within an error handler that are taken for calls of the part; and, if a handler
 /// jumps out of its call, later calls that hang, or a replay of the part whose log lacks them.
 #[test]
 fn error_handlers() {
-    passes(2, "handlers", "case=returns");
+    passes(2, "error_handlers", "case=returns");
     // MPICH keeps its lock after a jump, and every later call waits, also without this library.
     let mpi = &OPEN_MPI;
     for case in ["outside", "inside"] {
         let arguments = format!("case={case}");
-        let Some(run) = run(mpi, Library::Preloaded, 1, "handlers", &arguments) else { continue };
+        let Some(run) = run(mpi, Library::Preloaded, 1, "error_handlers", &arguments) else {
+            continue;
+        };
         let _ = run.succeed();
     }
 }
@@ -78,7 +88,7 @@ fn error_handlers() {
 /// Catches a state that several threads would use at once.
 #[test]
 fn threads() {
-    passes(2, "refused", "case=threads");
+    passes(2, "refused_calls", "case=threads");
 }
 
 /// Catches a log that runs out of memory, or a function that the MPI library does not have, if it
@@ -103,7 +113,7 @@ fn without_memory() {
             let Some(run) = mpi.start(2) else { continue };
             // All streams have a number, so that their count does not matter.
             let run = run.args("env VELOC_MPI_STREAMS=2047").arg(format!("LD_PRELOAD={preload}"));
-            let program = parts_program(mpi.compiler, "starved", false);
+            let program = parts_program(mpi.compiler, "log_without_memory", false);
             let _ = run.arg(program).arg(format!("case={case}")).succeed();
         }
     }
@@ -117,7 +127,7 @@ fn parts_that_not_all_have() {
     let ended = ["missing", "replayed", "order", "given_up", "all_given_up", "open"];
     let replayed = ["replayed_by_some", "another_replayed", "another_before"];
     for case in ended.iter().chain(&replayed) {
-        passes(3, "uneven", &format!("case={case} watchdog=60"));
+        passes(3, "uneven_parts", &format!("case={case} watchdog=60"));
     }
 }
 

@@ -10,7 +10,7 @@ use crate::under::{every_mpi, passes, run, Library};
 /// that is not right-tight, and bytes that stay in the log.
 #[test]
 fn figures() {
-    passes(2, "figures", "");
+    passes(2, "paper_figures", "");
 }
 
 /// Catches, in programs nobody thought of, what the figures catch in theirs: a hundred parts that
@@ -32,7 +32,7 @@ fn random_programs_with_common_parts() {
 /// Catches an order of completion, an index or a status that differs in the replay.
 #[test]
 fn a_farm() {
-    passes(4, "farm", "");
+    passes(4, "work_farm", "");
 }
 
 /// Catches persistent requests that a replay starts or loses, wrong types, and undelivered halos.
@@ -52,7 +52,7 @@ fn bisection() {
 /// Catches a replay that polls more or less often than the first run.
 #[test]
 fn loops_steered_by_messages() {
-    passes(3, "steered", "");
+    passes(3, "polling_loops", "");
 }
 
 /// Catches a collective operation that is called again in a replay, computed anew, or delivered into
@@ -65,22 +65,22 @@ fn collectives() {
 /// Catches bytes logged twice, logged bytes that were not received, and bytes that stay in the log.
 #[test]
 fn bytes() {
-    passes(3, "bytes", "");
+    passes(3, "log_size", "");
 }
 
 /// Catches statuses, errors and elements of unusual messages that differ in the replay, and
 /// buffered sends that wait in it.
 #[test]
 fn exchanges_of_every_kind() {
-    passes(3, "exchanges", "");
-    passes(3, "exchanges", "resend=1 watchdog=100");
+    passes(3, "point_to_point", "");
+    passes(3, "point_to_point", "resend=1 watchdog=100");
 }
 
 /// Catches messages of persistent requests and matched receives that are logged without need, that are
 /// sent again and not received, or by another request, and types that are freed meanwhile.
 #[test]
 fn every_receive_again() {
-    passes(3, "again", "");
+    passes(3, "resent_requests", "");
 }
 
 /// Catches a message that one process sends or receives again and the other does not, because it
@@ -88,7 +88,7 @@ fn every_receive_again() {
 /// is taken for the next one.
 #[test]
 fn parts_replayed_within_others() {
-    passes(2, "within", "watchdog=100");
+    passes(2, "nested_resend", "watchdog=100");
 }
 
 /// Catches a part that is taken for right-tight while a call before it waits for a call behind it,
@@ -97,7 +97,7 @@ fn parts_replayed_within_others() {
 fn what_lies_before_a_part_may_wait_for_what_lies_behind() {
     let both = [Library::Linked, Library::Preloaded];
     for (mpi, library) in every_mpi().flat_map(|mpi| both.map(|library| (mpi, library))) {
-        let run = run(mpi, library, 2, "upstream", "watchdog=100");
+        let run = run(mpi, library, 2, "resend_not_right_tight", "watchdog=100");
         let Some(ended) = run.map(|run| run.succeed()) else { continue };
         // The reason is given by one process, once.
         let said = ended.stderr.lines().filter(|line| line.contains("part 7 is sent again"));
@@ -112,8 +112,8 @@ fn what_lies_before_a_part_may_wait_for_what_lies_behind() {
 /// attributes that communicate, or free types, parts inside themselves, receives that are given up.
 #[test]
 fn odd_programs() {
-    passes(3, "odd", "");
-    passes(2, "odd", "resend=1");
+    passes(3, "rare_calls", "");
+    passes(2, "rare_calls", "resend=1");
 }
 
 /// Catches requests that a replay takes for others: cancelled, freed, persistent and shared ones, and
@@ -133,8 +133,8 @@ fn handles_that_come_and_go() {
 /// communicator that represents another and is not the same.
 #[test]
 fn communicators_in_every_step() {
-    passes(1, "many", "own=5000");
-    passes(3, "many", "");
+    passes(1, "many_communicators", "own=5000");
+    passes(3, "many_communicators", "");
 }
 
 /// Catches checkpoints whose messages are taken for the part's, and a region of the application's
@@ -144,7 +144,9 @@ fn checkpoints_within_a_part() {
     for mpi in every_mpi() {
         let job = Job::new("mode = async\nscratch = DIR/scratch\nmax_versions = 2\n");
         let configuration = job.path("veloc.cfg").display().to_string();
-        let Some(run) = run(mpi, Library::Linked, 2, "stored", &configuration) else { continue };
+        let Some(run) = run(mpi, Library::Linked, 2, "checkpoint_in_part", &configuration) else {
+            continue;
+        };
         let _ = run.succeed();
     }
 }

@@ -99,7 +99,10 @@ fn a_request_under_way_is_no_part_of_a_checkpoint() {
     for mpi in every_mpi() {
         let job = job();
         let configuration = job.path("veloc.cfg").display().to_string();
-        let Some(run) = run(mpi, Library::Linked, 2, "underway", &configuration) else { continue };
+        let Some(run) = run(mpi, Library::Linked, 2, "checkpoint_with_request", &configuration)
+        else {
+            continue;
+        };
         let _ = run.succeed();
     }
 }
@@ -110,7 +113,10 @@ fn a_checkpoint_waits_for_nobody() {
     for mpi in every_mpi() {
         let job = job();
         let configuration = job.path("veloc.cfg").display().to_string();
-        let Some(run) = run(mpi, Library::Linked, 2, "late", &configuration) else { continue };
+        let Some(run) = run(mpi, Library::Linked, 2, "checkpoint_not_right_tight", &configuration)
+        else {
+            continue;
+        };
         let _ = run.succeed();
     }
 }
@@ -150,7 +156,9 @@ fn without_parts_there_is_no_log() {
         let job = job();
         let configuration = job.path("veloc.cfg").display().to_string();
         let arguments = format!("{configuration} parts=0");
-        let Some(run) = run(mpi, Library::Linked, 2, "stored", &arguments) else { continue };
+        let Some(run) = run(mpi, Library::Linked, 2, "checkpoint_in_part", &arguments) else {
+            continue;
+        };
         let _ = run.succeed();
         for name in names(&job.scratch()).iter().filter(|name| name.ends_with(".dat")) {
             let regions = parse(&fs::read(job.scratch().join(name)).unwrap()).unwrap();

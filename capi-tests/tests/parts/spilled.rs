@@ -34,7 +34,7 @@ fn runs_of(
             let configuration = job.path("veloc.cfg");
             let (configuration, scratch) = (configuration.display(), job.scratch());
             let arguments = format!("{configuration} {} {arguments} {more}", scratch.display());
-            let run = run(mpi, Library::Linked, processes, "spilled", &arguments)?;
+            let run = run(mpi, Library::Linked, processes, "spilled_log", &arguments)?;
             Some(run.env(MARK, job.path("")).env("VELOC_MPI_LOG_MEMORY", "2M"))
         };
         if start("").is_some() {

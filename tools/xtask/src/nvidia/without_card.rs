@@ -31,15 +31,15 @@ const ALONE: [&str; 12] = [
     "host selective",
     "host many",
     "threads",
-    "ends case=fork",
-    "ends case=exit",
-    "ends case=relative",
+    "job_ends case=fork",
+    "job_ends case=exit",
+    "job_ends case=relative",
     "sweep runs=3 bytes=100000 verify=1",
     "script take=x:1 take=x:2 wait restore=x:2 restore=x:1",
-    "left finalize",
+    "left_work finalize",
     // These load the driver themselves, and go on without a device.
     "device broken-driver",
-    "late",
+    "driver_loaded_late",
 ];
 
 /// The configurations of these programs, in which `DIR` stands for a folder.

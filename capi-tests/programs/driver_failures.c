@@ -1,0 +1,189 @@
+/*
+ * A representative job in which one call of the driver fails: driver_failures <configuration> [fail=...]
+ *
+ * `fail` is what softcuda_inject takes, and counts calls from just before VELOC_Init_single. Every
+ * call of the library must succeed or return -1 with a text. Whatever it says to have done must be
+ * true: a restore that succeeded has brought the right bytes; a checkpoint that was taken can be
+ * restored once the failure is over, unless the context is lost; one whose VELOC_Checkpoint_wait
+ * succeeded can be restored in any case, if the job writes files.
+ *
+ * Without `fail` the calls are counted and printed. Software device only.
+ */
+#include "cuda.h"
+
+enum { VERSIONS = 14, BYTES = 900001, MANAGED = 100003, HOST = 50007 };
+
+static CUcontext context;
+static CUdeviceptr device, managed;
+static unsigned char *host;
+static int taken[VERSIONS], durable[VERSIONS], refusals;
+
+/* 1: it succeeded. */
+static int tried(const char *call, int status)
+{
+    if (status == VELOC_SUCCESS)
+        return 1;
+    refusals++;
+    if (status != VELOC_FAILURE || strlen(VELOC_Last_error()) < 10)
+        check_failed(__FILE__, __LINE__, call, "failed without a proper reason");
+    printf("  refused: %s\n", VELOC_Last_error());
+    return 0;
+}
+
+#define TRIED(call) tried(#call, (call))
+
+static int context_is_lost(void)
+{
+    return cuda.cuCtxSynchronize() != 0;
+}
+
+static void make_memory(void)
+{
+    device = device_memory(BYTES);
+    managed = managed_memory(MANAGED);
+}
+
+static int protect_all(void)
+{
+    int device_done = TRIED(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
+    int managed_done = TRIED(VELOC_Mem_protect(2, as_pointer(managed), MANAGED, 1));
+    int host_done = TRIED(VELOC_Mem_protect(3, host, HOST, 1));
+    return device_done && managed_done && host_done;
+}
+
+static void capture(int version)
+{
+    unsigned char *staging = get_memory(BYTES);
+    fill(staging, BYTES, 1, version);
+    fill((void *)(uintptr_t)managed, MANAGED, 2, version);
+    fill(host, HOST, 3, version);
+    /* After an asynchronous failure the application's own calls fail, too. */
+    if (cuda.cuMemcpyHtoD_v2(device, staging, BYTES) == 0)
+        taken[version] = TRIED(VELOC_Checkpoint("inject", version));
+    else
+        (void)TRIED(VELOC_Checkpoint("lost", version));
+    free(staging);
+}
+
+static void check_regions(int version)
+{
+    unsigned char *staging = get_memory(BYTES);
+    CONTENT(host, HOST, 3, version);
+    CONTENT((void *)(uintptr_t)managed, MANAGED, 2, version);
+    if (cuda.cuMemcpyDtoH_v2(staging, device, BYTES) == 0)
+        CONTENT(staging, BYTES, 1, version);
+    free(staging);
+}
+
+static int restore(int version)
+{
+    unsigned char *staging = get_memory(BYTES);
+    memset(staging, 0xee, BYTES);
+    memset(host, 0xee, HOST);
+    memset((void *)(uintptr_t)managed, 0xee, MANAGED);
+    (void)cuda.cuMemcpyHtoD_v2(device, staging, BYTES);
+    free(staging);
+    if (!TRIED(VELOC_Restart("inject", version)))
+        return 0;
+    check_regions(version);
+    return 1;
+}
+
+static void first_life(const char *configuration, int writes_files)
+{
+    int version, tries;
+    if (!TRIED(VELOC_Init_single(0, configuration)))
+        return;
+    if (!protect_all()) {
+        /* Once more, when the failure may be over. */
+        if (!protect_all()) {
+            (void)TRIED(VELOC_Finalize(1));
+            return;
+        }
+    }
+    for (version = 0; version < VERSIONS; version++)
+        capture(version);
+    if (TRIED(VELOC_Checkpoint_wait()) && writes_files)
+        memcpy(durable, taken, sizeof taken);
+    for (version = VERSIONS - 1; version >= VERSIONS / 2; version--) {
+        (void)TRIED(VELOC_Prefetch_enqueue("inject", version));
+    }
+    (void)TRIED(VELOC_Prefetch_start());
+    for (version = VERSIONS - 1; version >= 0; version--)
+        if (taken[version])
+            (void)restore(version);
+
+    /* The failure is over. */
+    softcuda.inject("");
+    if (!context_is_lost()) {
+        CHECK(protect_all());
+        for (version = 0; version < VERSIONS; version++)
+            if (taken[version] && !restore(version))
+                check_failed(__FILE__, __LINE__, "a checkpoint that was taken",
+                             "cannot be restored though the failure is over");
+        /* A background failure may still be waiting to be reported, once each. */
+        for (tries = 0; tries < VERSIONS && !TRIED(VELOC_Checkpoint_wait()); tries++)
+            ;
+        if (tries < VERSIONS && writes_files)
+            memcpy(durable, taken, sizeof taken);
+    }
+    (void)TRIED(VELOC_Finalize(1));
+}
+
+static void print_calls(void)
+{
+    static char text[16384];
+    char *line;
+    softcuda.calls(text, sizeof text);
+    for (line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        printf("call %s\n", line);
+}
+
+/* A new process would do the same: what is durable is in the files. */
+static void second_life(const char *configuration)
+{
+    int version;
+    softcuda.inject("");
+    if (context_is_lost()) {
+        puts("  the context was lost");
+        (void)cuda.cuCtxDestroy_v2(context);
+        context = cuda_context(0);
+        make_memory();
+    }
+    OK(VELOC_Init_single(0, configuration));
+    if (!protect_all()) {
+        /* That the driver would not start is kept for the life of the process. */
+        CHECK(strstr(VELOC_Last_error(), "cuInit") != NULL);
+        OK(VELOC_Finalize(1));
+        return;
+    }
+    for (version = 0; version < VERSIONS; version++)
+        if (durable[version] && !restore(version))
+            check_failed(__FILE__, __LINE__, "a durable checkpoint", "cannot be restored");
+    OK(VELOC_Checkpoint("inject", VERSIONS));
+    OK(VELOC_Checkpoint_wait());
+    OK(VELOC_Finalize(1));
+}
+
+int main(int argc, char **argv)
+{
+    const char *fail = option(argc, argv, "fail", "");
+    int writes_files = (int)number(argc, argv, "files", 1);
+    CHECK(argc > 1);
+    context = cuda_start();
+    CHECK(softcuda.inject != NULL);
+    make_memory();
+    host = get_memory(HOST);
+    softcuda.reset_counts();
+    CHECK(softcuda.inject(fail) == 0);
+    first_life(argv[1], writes_files);
+    if (fail[0] == '\0') {
+        print_calls();
+        EQUAL(refusals, 0);
+    }
+    check_no_misuse();
+    second_life(argv[1]);
+    check_no_misuse();
+    puts("done");
+    return 0;
+}
