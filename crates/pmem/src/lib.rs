@@ -7,5 +7,6 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod file;
+pub mod iterations;
 pub mod search;
 pub mod sums;

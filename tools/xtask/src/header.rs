@@ -33,7 +33,7 @@ const ADJOINT: [&str; 4] = ["adjoint", "schedule", "schedule_settings", "revolve
 const METRICS: &str = "metrics";
 
 /// The modules of `veloc/pmem.h`.
-const PMEM: [&str; 2] = ["pmem", "sums"];
+const PMEM: [&str; 3] = ["pmem", "pmem_iterations", "sums"];
 
 const CONSTANTS: &str = "constants";
 
