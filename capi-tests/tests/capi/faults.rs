@@ -17,7 +17,7 @@ use capi_tests::program::{faults, sync_witness};
 const FAULTS: &[(&str, &str, &[&str])] = &[
     ("files.rs", "selective_captures_are_sorted", &["CKPT_SOME erases while it iterates"]),
     (
-        "refuse.rs",
+        "refusals.rs",
         "wrong_arguments_and_calls_out_of_order",
         &["calls before Init, after Finalize", "NULL names abort", "a bad configuration exits"],
     ),
