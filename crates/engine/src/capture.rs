@@ -372,13 +372,12 @@ impl Search {
         match state.captures().reserve(self.id, part, len, level) {
             Reserve::Got { base, extents } => Ok(Some((level, base, extents))),
             Reserve::Wait(cause) => Err(Missing::Now(cause)),
-            Reserve::Never(error) if error.kind() != Kind::NoRoom => {
-                Err(Missing::Never(Some(error)))
-            }
-            // The level may have become too small by now: the device had less memory than configured, or the machine
-            // ran short. Or a flush that failed before may succeed now.
-            Reserve::Never(_) if state.levels().room(level).0 < len => Ok(None),
-            Reserve::Never(_) if !std::mem::replace(&mut self.retried, true) && state.retry() => {
+            // A flush that failed before may succeed now: once more.
+            Reserve::Never(error)
+                if error.kind() == Kind::NoRoom
+                    && !std::mem::replace(&mut self.retried, true)
+                    && state.retry() =>
+            {
                 Ok(None)
             }
             Reserve::Never(error) => Err(Missing::Never(Some(error))),

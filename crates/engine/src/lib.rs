@@ -22,7 +22,7 @@
 //! | `routed` | the application's | the place and the name of the application's own files |
 //! | `encode` | workers | scratch files of other processes to parities |
 //!
-//! `pace` decides between touching and flushing, `guard` watches the machine's memory, `gate` keeps
+//! `monitor` is the lock around the catalog, on which application and workers wait for each other. `pace` decides between touching and flushing, `guard` watches the machine's memory, `gate` keeps
 //! background copies out of the way of a capture, `managed` cuts managed memory by where its pages
 //! are, [`shared`] is the state that all of them use, [`place`] describes an application's region.
 //! `lifecycle` starts an [`Engine`] (with the host buffer of `buffer` and the device of `attach`),
