@@ -247,7 +247,7 @@ def torch_revolver():
 # --- others ---
 
 
-def cupy_backwards(allocator=None):
+def cupy_backwards(allocator=None, stream=None):
     import cupy
 
     if allocator is not None:
@@ -259,6 +259,7 @@ def cupy_backwards(allocator=None):
         lambda step: cupy.multiply(base, numpy.float32(step + 1), out=state),
         lambda: state.fill(-1),
         lambda: cupy.asnumpy(state),
+        stream,
     )
 
 
@@ -271,15 +272,7 @@ def cupy_stream():
 
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
-        base = cupy.arange(ELEMENTS, dtype=cupy.float32)
-        state = cupy.empty_like(base)
-        return backwards(
-            lambda job: job.protect(0, state),
-            lambda step: cupy.multiply(base, numpy.float32(step + 1), out=state),
-            lambda: state.fill(-1),
-            lambda: cupy.asnumpy(state),
-            stream,
-        )
+        return cupy_backwards(stream=stream)
 
 
 def cupy_async():

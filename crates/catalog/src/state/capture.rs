@@ -233,7 +233,10 @@ impl Captures<'_> {
         routed: Option<Arc<str>>,
         persist: bool,
     ) {
-        self.state.release_memory(id);
+        self.state
+            .levels
+            .release(self.state.checkpoints.entries.get_mut(&id).map(|entry| &mut **entry));
+        self.state.work.changes += 1;
         let lasting =
             (self.state.shape.persistent || routed.is_some()) && !self.state.shape.ephemeral;
         let persistent = persist && lasting;
@@ -263,7 +266,10 @@ impl Captures<'_> {
         routed: Option<Arc<str>>,
         persist: bool,
     ) {
-        self.state.release_memory(id);
+        self.state
+            .levels
+            .release(self.state.checkpoints.entries.get_mut(&id).map(|entry| &mut **entry));
+        self.state.work.changes += 1;
         let Some(entry) = self.state.checkpoints.entries.get_mut(&id) else {
             return;
         };

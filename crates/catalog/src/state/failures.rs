@@ -108,11 +108,4 @@ impl State {
         }
         !failed.is_empty()
     }
-
-    /// Whether a failed step may keep room from being freed.
-    pub(crate) fn anything_failed(&self) -> bool {
-        let mut failed =
-            self.failures.failed.iter().filter_map(|id| self.checkpoints.entries.get(id));
-        failed.any(|entry| entry.flush_has_failed() || entry.scratch == FileCopy::Failed)
-    }
 }

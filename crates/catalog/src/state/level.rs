@@ -147,6 +147,16 @@ impl Levels {
         })
     }
 
+    /// Frees all memory of a checkpoint, if there is one.
+    pub(super) fn release(&mut self, entry: Option<&mut Entry>) {
+        for part in entry.into_iter().flat_map(|entry| &mut entry.parts) {
+            part.len = 0;
+            for (copy, level) in part.copies.iter_mut().zip(&mut self.levels) {
+                level.space.release(&std::mem::take(copy).extents);
+            }
+        }
+    }
+
     /// Frees room.
     pub(super) fn give_back(&mut self, level: Level, extents: &[Extent]) {
         self.level_mut(level).space.release(extents);

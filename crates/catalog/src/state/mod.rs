@@ -205,25 +205,11 @@ impl State {
         match self.checkpoints.entries.get(&id) {
             Some(entry) if entry.life == Life::Dropped && entry.busy == 0 => {
                 self.note(id);
-                self.release_memory(id);
-                self.checkpoints.entries.remove(&id);
+                self.levels.release(self.checkpoints.entries.remove(&id).as_deref_mut());
                 self.work.changes += 1;
             }
             Some(_) => self.reindex(id),
             None => {}
-        }
-    }
-
-    fn release_memory(&mut self, id: Id) {
-        let Some(entry) = self.checkpoints.entries.get_mut(&id) else {
-            return;
-        };
-        self.work.changes += 1;
-        for part in &mut entry.parts {
-            part.len = 0;
-            for (copy, level) in part.copies.iter_mut().zip(&mut self.levels.levels) {
-                level.space.release(&std::mem::take(copy).extents);
-            }
         }
     }
 

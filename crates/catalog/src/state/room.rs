@@ -3,7 +3,7 @@
 use super::level::Memory;
 use super::lists::has_bytes;
 use super::{Reserve, State, WaitFor};
-use crate::entry::Stage;
+use crate::entry::{FileCopy, Stage};
 use crate::space::Extent;
 use crate::{Id, Level, PARTS};
 use errors::{Error, Kind};
@@ -116,7 +116,7 @@ impl Eviction<'_> {
 
     fn no_room(&self, len: u64, level: Level) -> Error {
         let cause =
-            self.state.failures.last_failure.as_ref().filter(|_| self.state.anything_failed());
+            self.state.failures.last_failure.as_ref().filter(|_| anything_failed(self.state));
         let why = if let Some(cause) = cause {
             format!("its checkpoints could not be flushed: {cause}")
         } else if self.state.shape.ephemeral && !self.state.shape.scratch {
@@ -208,6 +208,13 @@ pub(super) fn room_can_come(state: &State, level: Level) -> bool {
         // A checkpoint that bypasses scratch leaves memory for persistent.
         || !state.work.persist.is_empty()
         || (state.shape.scratch && !state.work.spill.is_empty())
+}
+
+/// Whether a failed step may keep room from being freed.
+fn anything_failed(state: &State) -> bool {
+    let mut failed =
+        state.failures.failed.iter().filter_map(|id| state.checkpoints.entries.get(id));
+    failed.any(|entry| entry.flush_has_failed() || entry.scratch == FileCopy::Failed)
 }
 
 /// Whether a level has room for `len` bytes, counting its victims.
