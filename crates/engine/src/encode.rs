@@ -151,6 +151,10 @@ impl Worker<'_> {
         let (name, version) = (&key.0, key.1);
         let path = self.shared.files.scratch_path(name, version)?;
         let naming = self.shared.naming.lock();
+        if !self.node.is_latest(key, round) {
+            // The file of another round is there by now, and announced in its turn.
+            return Ok(());
+        }
         let file = match files::open(&path) {
             Ok(file) => file,
             // The file was removed in the meantime, and needs no protection.

@@ -19,7 +19,7 @@ use erasure::peer::Peer;
 use erasure::wire::{FileId, Message};
 use errors::{Error, Kind};
 use format::checksum::Checksum;
-use levels::files::Output;
+use levels::files::{Naming, Output};
 use recovery::Process;
 
 const SETTINGS: Settings = Settings { interval: 0, group: 8, parities: 1 };
@@ -54,12 +54,16 @@ fn take(engine: &Engine, version: i32) {
 /// Takes a version as a checkpoint does: another file takes the name, and the one before keeps its bytes for those
 /// who still read it.
 fn take_as(engine: &Engine, version: i32, byte: u8) {
+    publish(engine, &engine.naming.lock(), version, byte);
+    engine.protect("x", version);
+}
+
+fn publish(engine: &Engine, naming: &Naming<'_>, version: i32, byte: u8) {
     let files = &engine.files;
     let temporary = files.temporary(&files.scratch_path("x", version).unwrap());
     let mut output = Output::create(temporary, None).unwrap();
     output.put(&vec![byte; 1000 + version as usize]).unwrap();
-    files.publish(&engine.naming.lock(), &output.finish(), "x", version).unwrap();
-    engine.protect("x", version);
+    files.publish(naming, &output.finish(), "x", version).unwrap();
 }
 
 fn is_protected(engine: &Engine, version: i32) -> bool {
@@ -106,6 +110,31 @@ fn everybody_keeps_parities_at_the_end() {
     assert!(!files.parity_path("x", 5).unwrap().exists());
     assert!(!files.parity_path("x", 6).unwrap().exists());
     assert!(is_protected(&engines[0], 7));
+}
+
+/// A file is replaced while it is about to be announced. Catches a file that is announced in the round of the one before,
+/// and parities of files of two moments.
+#[test]
+fn a_file_is_announced_in_its_own_round() {
+    let folder = tempfile::tempdir().unwrap();
+    let engines: Vec<Engine> =
+        (0..).zip(nodes(2)).map(|(rank, node)| engine(folder.path(), rank, node)).collect();
+    take(&engines[0], 1);
+    let naming = engines[1].naming.lock();
+    publish(&engines[1], &naming, 1, 1);
+    engines[1].protect("x", 1);
+    // Its worker comes to where the name is locked. Without these pauses nothing would be caught, and nothing fail.
+    thread::sleep(Duration::from_millis(50));
+    publish(&engines[1], &naming, 1, 200);
+    engines[1].protect("x", 1);
+    drop(naming);
+    thread::sleep(Duration::from_millis(50));
+    take_as(&engines[0], 1, 200);
+    finish(engines.iter().collect());
+    for engine in &engines {
+        assert!(is_protected(engine, 1));
+        assert_eq!((failures(engine), engine.metrics.encode.count()), (0, 1));
+    }
 }
 
 /// One process ends before it has the version that the others wait for.

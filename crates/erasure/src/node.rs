@@ -254,6 +254,11 @@ impl Node {
         self.step(|now, _| now.progress.complete((Arc::from(name), version), true));
     }
 
+    /// Whether this process has not taken a version again after this round.
+    pub fn is_latest(&self, key: &Key, round: u32) -> bool {
+        self.shared.now.lock().progress.is_latest(key, round)
+    }
+
     /// This process's file was announced to the others, in this round of the version.
     pub fn announced(&self, key: &Key, round: u32, file: Member) {
         let own = self.shared.membership.own;

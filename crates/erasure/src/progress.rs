@@ -307,6 +307,11 @@ impl Progress {
         }
     }
 
+    /// Whether this member has not taken a version again after this round: its file is the one of the round.
+    pub fn is_latest(&self, key: &Key, round: u32) -> bool {
+        self.takes.get(key).is_none_or(|takes| takes.round <= round)
+    }
+
     /// The state of this member's parities of a version whose file is in scratch.
     pub fn parity_state(&self, key: &Key) -> FileState {
         if self.made.contains(key) {

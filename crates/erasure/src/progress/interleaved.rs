@@ -53,6 +53,8 @@ enum Step {
 
 /// A task that takes time.
 enum Doing {
+    /// An announcement whose file is not open yet.
+    Open(Key, u32),
     Announce(Key, u32, Option<Member>),
     Encode(Encoding, u32),
     /// An encoding, and whether the parities have their name.
@@ -138,12 +140,18 @@ impl Group {
             return false;
         }
         match self.doing[own].take() {
+            Some(Doing::Open(key, round)) => {
+                let is_latest = self.members[own].is_latest(&key, round);
+                let content = self.files.get(&(own, key.1)).filter(|_| is_latest);
+                let file = content.map(|content| file(own, *content));
+                self.doing[own] = Some(Doing::Announce(key, round, file));
+            }
             Some(Doing::Announce(key, round, Some(file))) => {
                 self.served[own].insert(key.1, file.clone());
                 self.members[own].announced(own, key.clone(), round, file.clone());
                 self.say(own, &Said::Announced(key, round, file));
             }
-            // There is no such file any more.
+            // There is no such file any more, or its next announcement is on its way.
             Some(Doing::Announce(_, _, None)) => {}
             Some(Doing::Encode(encoding, round)) => {
                 let is_named = self.encode(own, &encoding, round);
@@ -167,8 +175,7 @@ impl Group {
             None => return false,
             Some(Task::Announce(key, round)) => {
                 self.announcements += 1;
-                let file = self.files.get(&(own, key.1)).map(|content| file(own, *content));
-                self.doing[own] = Some(Doing::Announce(key, round, file));
+                self.doing[own] = Some(Doing::Open(key, round));
             }
             Some(Task::Encode(encoding, round)) => {
                 self.encodings += 1;
