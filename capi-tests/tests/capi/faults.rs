@@ -13,7 +13,7 @@ use capi_tests::job::{names, Job};
 use capi_tests::program::{faults, sync_witness};
 
 /// A test here, and the behaviour of upstream (VELOC 1.8) that would fail it: crashes, hangs, lost
-/// data and wrong data. Slowness is not tested here: `veloc bench` measures it.
+/// data and wrong data. Slowness is not tested here: `veloc-bench` measures it.
 const FAULTS: &[(&str, &str, &[&str])] = &[
     ("files.rs", "selective_captures_are_sorted", &["CKPT_SOME erases while it iterates"]),
     (

@@ -18,6 +18,7 @@ pub mod fork;
 pub mod fork_detector;
 #[cfg(any(test, debug_assertions))]
 pub mod forks;
+pub mod interrupt;
 pub mod live_lock;
 pub mod lock;
 pub mod logging;

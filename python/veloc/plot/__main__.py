@@ -18,7 +18,7 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m veloc.plot", description="Draws pictures, as SVG and PNG.")
     kinds = parser.add_subparsers(dest="kind", required=True)
-    results = kinds.add_parser("results", help="what `veloc bench` has measured")
+    results = kinds.add_parser("results", help="what `veloc-bench` has measured")
     results.add_argument("files", nargs="+", metavar="FILE", help="files of results, or their folders")
     results.add_argument("--out", default="plots", metavar="DIR", help="the folder for the pictures")
     timeline = kinds.add_parser("timeline", help="what a job has recorded (VELOC_TRACE)")
@@ -31,10 +31,10 @@ def arguments() -> argparse.ArgumentParser:
     timeline.add_argument("--title", metavar="TEXT", help="what to write above the picture")
     schedule = kinds.add_parser("schedule", help="a plan of `veloc schedule --out FILE`")
     schedule.add_argument("files", nargs=1, metavar="FILE")
-    snapshot = kinds.add_parser("snapshot", help="what `veloc bench snapshot` has measured")
+    snapshot = kinds.add_parser("snapshot", help="what `veloc-bench snapshot` has measured")
     snapshot.add_argument("files", nargs=1, metavar="FILE")
     snapshot.add_argument("--title", metavar="TEXT", help="what to write above the picture")
-    pmem = kinds.add_parser("pmem", help="what `veloc bench pmem` has measured")
+    pmem = kinds.add_parser("pmem", help="what `veloc-bench pmem` has measured")
     pmem.add_argument("files", nargs=1, metavar="FILE")
     pmem.add_argument("--title", metavar="TEXT", help="what to write above the picture")
     for kind in (timeline, schedule, snapshot, pmem):

@@ -1,4 +1,4 @@
-"""Iterations that a crash loses, by the size of the cache, and what arrays that survive it cost: `veloc bench pmem`."""
+"""Iterations that a crash loses, by the size of the cache, and what arrays that survive it cost: `veloc-bench pmem`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOST = re.compile(r"iterations lost, data of an iteration (?P<ratio>[\d.]+) cach
 
 @matplotlib.rc_context(SETTINGS)
 def draw(asked: argparse.Namespace) -> tuple[Figure, list[str]]:
-    """The figure of a file of `veloc bench pmem`, and what has to be said of it."""
+    """The figure of a file of `veloc-bench pmem`, and what has to be said of it."""
     path = asked.files[0]
     try:
         found = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
@@ -30,10 +30,10 @@ def draw(asked: argparse.Namespace) -> tuple[Figure, list[str]]:
         goals = [point.get("goal", {}).get("at-most") for point in slower]
         foot = f"{machine_text(found['machine'])}, commit {found['program']['commit']}"
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is nothing that `veloc bench pmem` wrote: {error!r}") from None
+        raise ValueError(f"{path} is nothing that `veloc-bench pmem` wrote: {error!r}") from None
     panels = bool(lost) + bool(slower)
     if not panels:
-        raise ValueError(f"{path} holds no figures of `veloc bench pmem`")
+        raise ValueError(f"{path} holds no figures of `veloc-bench pmem`")
     figure = Figure(figsize=(11, 1 + 4.5 * panels), layout="constrained")
     axes = list(figure.subplots(panels, 1, squeeze=False)[:, 0])
     if lost:

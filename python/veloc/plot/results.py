@@ -1,4 +1,4 @@
-"""Files of results of `veloc bench`, and what was measured on one device."""
+"""Files of results of `veloc-bench`, and what was measured on one device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For how long checkpoints of host memory stop the application, and what their files take: `veloc bench snapshot`."""
+"""For how long checkpoints of host memory stop the application, and what their files take: `veloc-bench snapshot`."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def panels_of(points: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, dic
 
 @matplotlib.rc_context(SETTINGS)
 def draw(asked: argparse.Namespace) -> tuple[Figure, list[str]]:
-    """The figure of a file of `veloc bench snapshot`, and what has to be said of it."""
+    """The figure of a file of `veloc-bench snapshot`, and what has to be said of it."""
     path = asked.files[0]
     try:
         found = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         panels = panels_of(found["points"])
         foot = f"{machine_text(found['machine'])}, commit {found['program']['commit']}"
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is nothing that `veloc bench snapshot` wrote: {error!r}") from None
+        raise ValueError(f"{path} is nothing that `veloc-bench snapshot` wrote: {error!r}") from None
     if not panels:
-        raise ValueError(f"{path} holds no figures of `veloc bench snapshot`")
+        raise ValueError(f"{path} holds no figures of `veloc-bench snapshot`")
     figure = Figure(figsize=(11, 1 + 4 * len(panels)), layout="constrained")
     for axes, (unit, rows) in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels.items()):
         subjects = list(dict.fromkeys(of for row in rows.values() for of in row))

@@ -15,6 +15,7 @@ pub mod links;
 pub mod map;
 pub mod notices;
 pub mod nvidia;
+pub mod on_device;
 pub mod package;
 pub mod programs;
 pub mod project;

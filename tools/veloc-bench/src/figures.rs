@@ -1,0 +1,351 @@
+//! The paper's figures, and the questions beyond them, as series of measurements. The most
+//! important come first, for machines that are lent for minutes.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use os::interrupt;
+
+use super::campaign::{self, Campaign};
+use super::options::{distinct, name_of, Amounts, Options};
+use super::plan::ApproachName::{DirectPin, IncrementalMemset, Ours, Ring, Uvm, UvmBudget};
+use super::plan::{Compute, Configuration, Hints, Order};
+use super::results::{prepare, Device, Results, Why};
+use super::timelines::Timelines;
+use super::workload::{GENERATED, LARGEST_SHOT};
+use super::{growth, processes};
+
+/// How much to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Extent {
+    /// The figures that say most, in minutes.
+    Short,
+    /// All intervals, numbers of processes and sizes of the paper.
+    Full,
+}
+
+/// Which figures to measure, and how thoroughly.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Choice {
+    /// Figures by name, in this order [default: all]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    pub only: Vec<Figure>,
+    /// How much to measure
+    #[arg(long, value_enum, default_value = "short")]
+    pub extent: Extent,
+    #[command(flatten)]
+    pub amounts: Amounts,
+    /// How often each point is measured
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeats: u32,
+    /// Begin no further measurement after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub budget: Option<u64>,
+    /// The folder that gets one file of results for each figure
+    #[arg(long, value_name = "DIR", default_value = "out/figures")]
+    pub out: PathBuf,
+}
+
+/// A series of measurements. The paper's series have its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "kebab-case")]
+pub(crate) enum Figure {
+    /// 5a and 5b: uniform checkpoints, large host buffer, by interval, all approaches
+    #[value(name = "5ab")]
+    Uniform,
+    /// 3a to 3c: variable checkpoints, large host buffer, by interval, all approaches
+    #[value(name = "3")]
+    Variable,
+    /// 6a and 6b: by number of processes
+    #[value(name = "6ab")]
+    Processes,
+    /// 4b and 4c: large device cache
+    #[value(name = "4bc")]
+    LargeDevice,
+    /// The disturbance of kernels
+    Compute,
+    /// 5c: ways of touching and registering
+    #[value(name = "5c")]
+    TouchAndPin,
+    /// Bytes that one registration covers
+    PinChunk,
+    /// 6c: by size of the host buffer
+    #[value(name = "6c")]
+    HostBuffer,
+    /// Bytes of device cache that are mapped at a time
+    MapChunk,
+    /// Managed memory, and memory set to 0 in 4 KiB pages
+    #[value(name = "others")]
+    Others,
+    /// Orders of restores and hints
+    Orders,
+}
+
+/// The values of the key `touch`, and of `pin`.
+const TOUCHES: [&str; 3] = ["auto", "sequential", "concurrent"];
+const PINS: [&str; 4] = ["serial", "parallel", "chunked", "off"];
+
+/// All of them, the most important first.
+const ALL: [Figure; 11] = [
+    Figure::Uniform,
+    Figure::Compute,
+    Figure::Variable,
+    Figure::Processes,
+    Figure::LargeDevice,
+    Figure::PinChunk,
+    Figure::TouchAndPin,
+    Figure::Others,
+    Figure::HostBuffer,
+    Figure::MapChunk,
+    Figure::Orders,
+];
+
+impl Figure {
+    /// The name on the command line and in the file's name.
+    pub(crate) fn name(self) -> String {
+        name_of(&self)
+    }
+
+    /// The series to run for this figure.
+    fn options(self, extent: Extent, amounts: &Amounts) -> Vec<Options> {
+        let full = extent == Extent::Full;
+        let by = |short: &[f64], long: &[f64]| if full { long.to_vec() } else { short.to_vec() };
+        let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let intervals = by(&[20.0, 5.0], &[5.0, 10.0, 20.0, 40.0, 60.0, 80.0]);
+        let base = Options::new(amounts.clone());
+        match self {
+            Figure::Uniform if full => vec![Options {
+                approach: vec![Ours, DirectPin, Uvm, IncrementalMemset, Ring],
+                interval: intervals,
+                ..base
+            }],
+            Figure::Uniform => {
+                vec![Options { approach: vec![Ours, DirectPin, Ring], interval: intervals, ..base }]
+            }
+            Figure::Variable => vec![Options {
+                approach: if full {
+                    vec![Ours, DirectPin, Uvm, IncrementalMemset]
+                } else {
+                    vec![Ours, DirectPin]
+                },
+                amounts: with_trace(amounts),
+                interval: by(&[20.0], &[5.0, 10.0, 20.0, 40.0, 60.0, 80.0]),
+                ..base
+            }],
+            Figure::Processes => {
+                let (counts, parts): (&[u32], _) =
+                    if full { (&[1, 2, 4, 8], 4) } else { (&[1, 4], 2) };
+                counts.iter().map(|count| shared(*count, parts, &base)).collect()
+            }
+            Figure::LargeDevice => vec![Options { interval: intervals, ..large_device(&base) }],
+            Figure::Compute => vec![Options {
+                approach: if full { vec![Ours, DirectPin] } else { vec![Ours] },
+                interval: by(&[20.0], &[5.0, 20.0, 80.0]),
+                compute: Compute::Kernel,
+                ..base
+            }],
+            Figure::TouchAndPin if full => vec![Options {
+                approach: vec![Ours],
+                interval: vec![5.0, 10.0, 20.0, 40.0, 80.0],
+                touch: words(&TOUCHES),
+                pin: words(&PINS),
+                ..shared(4, 2, &base)
+            }],
+            // Touching is a matter of one process, registering of several.
+            Figure::TouchAndPin => vec![
+                Options {
+                    approach: vec![Ours],
+                    interval: intervals,
+                    touch: words(&TOUCHES),
+                    ..base.clone()
+                },
+                Options { approach: vec![Ours], pin: words(&PINS), ..shared(4, 2, &base) },
+            ],
+            Figure::PinChunk => vec![Options {
+                approach: vec![Ours],
+                pin: words(&["chunked"]),
+                vary: words(&["pin_chunk_size=2M,8M,64M,1G"]),
+                interval: by(&[20.0], &[5.0, 20.0]),
+                ..base
+            }],
+            Figure::HostBuffer => {
+                // A quarter of the work, in buffers of a quarter of the chosen size up to twice
+                // that size.
+                let whole = amounts.host_cache.first().copied().unwrap_or(0);
+                let quarters: &[u64] = if full { &[1, 2, 4, 8] } else { &[1, 2] };
+                let amounts = Amounts {
+                    host_cache: quarters.iter().map(|number| whole / 4 * number).collect(),
+                    count: amounts.count.map(|count| count / 4),
+                    ..base.amounts
+                };
+                vec![Options { amounts, ..base }]
+            }
+            Figure::MapChunk => vec![Options {
+                approach: vec![Ours],
+                vary: words(&["gpu_chunk_size=16M,64M,128M,256M,1G"]),
+                interval: by(&[5.0], &[5.0, 20.0]),
+                ..large_device(&base)
+            }],
+            Figure::Others => vec![Options {
+                approach: vec![Ours, IncrementalMemset, Uvm, UvmBudget],
+                interval: by(&[20.0], &[5.0, 20.0, 80.0]),
+                ..base
+            }],
+            Figure::Orders => [
+                (Order::Reverse, Hints::None),
+                (Order::Same, Hints::None),
+                (Order::Random, Hints::None),
+                (Order::Random, Hints::One),
+                (Order::Random, Hints::All),
+            ]
+            .into_iter()
+            .map(|(order, hints)| Options { order, hints: Some(hints), ..base.clone() })
+            .collect(),
+        }
+    }
+}
+
+/// Amounts with shots of the paper's totals, or as much smaller as the host buffer is.
+fn with_trace(amounts: &Amounts) -> Amounts {
+    let host = amounts.host_cache.first().copied().unwrap_or(0) as f64;
+    let (trace, scale) = match &amounts.trace {
+        Some(trace) => (trace.clone(), amounts.scale),
+        None => (GENERATED.to_owned(), Some((host / (1.1 * LARGEST_SHOT)).min(1.0))),
+    };
+    Amounts { trace: Some(trace), scale, ..amounts.clone() }
+}
+
+/// The options of the configuration in which the device cache has room for all checkpoints; cache
+/// sizes that the user asked for are meant for the other configuration.
+fn large_device(base: &Options) -> Options {
+    let amounts = Amounts { device_cache: None, ..base.amounts.clone() };
+    Options { configuration: vec![Configuration::LargeDevice], amounts, ..base.clone() }
+}
+
+/// Options for several processes at once, each with one of so many parts of the work: one card and
+/// the memory of one machine have to do for all.
+fn shared(processes: u32, parts: usize, base: &Options) -> Options {
+    let amounts = Amounts {
+        count: base.amounts.count.map(|count| count / parts),
+        host_cache: base.amounts.host_cache.iter().map(|bytes| bytes / parts as u64).collect(),
+        ..base.amounts.clone()
+    };
+    Options { processes: vec![processes], amounts, ..base.clone() }
+}
+
+/// Measures the chosen figures, each into a file of its own: all of them once, then all of them
+/// again, so that a run that is cut short has something of each.
+pub(super) fn run(choice: &Choice) -> Result<()> {
+    distinct("--only", choice.only.iter().map(|figure| figure.name()))?;
+    interrupt::watch()?;
+    std::fs::create_dir_all(&choice.out)
+        .with_context(|| format!("making the folder {}", choice.out.display()))?;
+    let until = choice.budget.map(|budget| Instant::now() + Duration::from_secs(budget));
+    let found = processes::device();
+    let device = found.as_ref().ok();
+    let planned_for = device.cloned().unwrap_or_default();
+    let amounts = fitting(&choice.amounts, &planned_for);
+    let figures = if choice.only.is_empty() { &ALL[..] } else { &choice.only };
+    let mut campaigns = Vec::new();
+    for figure in figures {
+        let (mut plans, mut left_out) = (Vec::new(), Vec::new());
+        for options in figure.options(choice.extent, &amounts) {
+            plans.extend(options.plans(&planned_for)?);
+            left_out.extend(options.left_out());
+        }
+        let output = choice.out.join(format!("figure-{}.json", figure.name()));
+        prepare(&output)?;
+        let mut campaign =
+            Campaign::new(figure.name(), plans, device, output, left_out, choice.repeats);
+        campaign.timelines = Timelines::wanted(Some(figure.name()));
+        campaigns.push(campaign);
+    }
+    if let Err(error) = found {
+        let why = format!("{error:#}");
+        campaigns.iter_mut().try_for_each(|c| c.give_up(Why::Device, &why))?;
+        return Err(error);
+    }
+    'measuring: for _ in 0..choice.repeats {
+        for number in 0..campaigns.len() {
+            if !campaigns[number].pass(until)? {
+                let budget = choice.budget.unwrap_or(0);
+                let why = format!("the time was up: --budget {budget} seconds");
+                println!("{why}; what is missing was not measured");
+                campaigns.iter_mut().try_for_each(|c| c.give_up(Why::Budget, &why))?;
+                break 'measuring;
+            }
+        }
+    }
+    let all: Vec<Results> = campaigns.into_iter().map(Campaign::finish).collect();
+    campaign::verdict(&all)
+}
+
+/// The paper's amounts, or less where this machine has no memory for them.
+fn fitting(given: &Amounts, device: &Device) -> Amounts {
+    let (mut count, mut host) = if device.software { (48, 64 << 20) } else { (256, 32 << 30) };
+    if !device.software && (given.count.is_none() || given.host_cache.is_empty()) {
+        // Four processes need twice as much as one.
+        let wanted = |host: u64| host / 2 * 5;
+        let available = growth::memory_for(wanted(host));
+        while wanted(host) > available && count > 8 {
+            (count, host) = (count / 2, host / 2);
+        }
+    }
+    let host_cache =
+        if given.host_cache.is_empty() { vec![host] } else { given.host_cache.clone() };
+    Amounts { count: Some(given.count.unwrap_or(count)), host_cache, ..given.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Plan;
+    use super::*;
+
+    fn all(software: bool, extent: Extent) -> Vec<Plan> {
+        let device = Device { software, memory: 140 << 30, ..Device::default() };
+        let amounts = if software {
+            fitting(&Amounts::default(), &device)
+        } else {
+            Amounts { count: Some(256), host_cache: vec![32 << 30], ..Amounts::default() }
+        };
+        let options = ALL.into_iter().flat_map(|figure| figure.options(extent, &amounts));
+        options.flat_map(|options| options.plans(&device).unwrap()).collect()
+    }
+
+    #[test]
+    fn every_figure_can_be_planned_on_a_gpu_and_on_the_software_device() {
+        for software in [false, true] {
+            for extent in [Extent::Short, Extent::Full] {
+                assert!(all(software, extent).len() > 30);
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_files_and_none_is_missing() {
+        assert_eq!(Figure::value_variants().len(), ALL.len());
+        let mut names: Vec<String> = ALL.into_iter().map(Figure::name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+    }
+
+    #[test]
+    fn the_papers_rows_are_among_the_short_ones() {
+        let plans = all(false, Extent::Short);
+        let has = |wanted: &dyn Fn(&Plan) -> bool| plans.iter().any(wanted);
+        for interval in [20.0, 5.0] {
+            for approach in [Ours, DirectPin, Ring] {
+                assert!(has(&|plan| plan.approach == approach
+                    && plan.interval_ms == interval
+                    && plan.sizes == [vec![128 << 20; 256]]
+                    && (plan.device_cache, plan.host_cache) == (4 << 30, 32 << 30)));
+            }
+        }
+        assert!(has(&|plan| plan.processes == 4 && plan.approach == DirectPin));
+        assert!(has(&|plan| plan.workload == "generated"));
+        assert!(has(&|plan| plan.configuration == Configuration::LargeDevice));
+    }
+}

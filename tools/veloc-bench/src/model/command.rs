@@ -1,0 +1,71 @@
+//! The command `veloc-bench model`.
+
+use std::path::PathBuf;
+
+use anyhow::{ensure, Result};
+use clap::Args;
+use serde::Serialize;
+
+use super::node::NodeName;
+use super::predict::{predict, Prediction, TITLE};
+use super::{paper, report};
+use crate::options::{self, Amounts};
+use crate::results::{prepare, write_json, Device};
+
+/// Without `--node`, the model beside the numbers of HiPC'22; with it, predictions for that node of
+/// what `veloc-bench run` would measure with the same options.
+#[derive(Debug, Args)]
+pub(crate) struct Model {
+    /// Predict for this node
+    #[arg(long)]
+    node: Option<NodeName>,
+    #[command(flatten)]
+    points: options::Options,
+    /// Show the figures that the node is made of, and where they come from
+    #[arg(long, requires = "node")]
+    figures: bool,
+    /// Write everything to this file, too
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// The content of the file.
+#[derive(Serialize)]
+struct Compared {
+    title: &'static str,
+    rows: Vec<paper::Row>,
+}
+
+#[derive(Serialize)]
+struct Predicted {
+    title: &'static str,
+    node: super::node::Node,
+    predictions: Vec<Prediction>,
+}
+
+pub(crate) fn run(options: &Model) -> Result<()> {
+    options.out.as_deref().map_or(Ok(()), prepare)?;
+    let Some(name) = options.node else {
+        ensure!(
+            options.points == options::Options::new(Amounts::default()),
+            "predictions want --node; without it the model stands beside HiPC'22, with the settings of that"
+        );
+        let rows = paper::rows()?;
+        print!("{}", report::comparison(&rows));
+        return write(options, &Compared { title: report::COMPARISON, rows });
+    };
+    options::check_effect(&options.points)?;
+    let node = name.node();
+    if options.figures {
+        print!("{}", report::figures(&node));
+    }
+    let plans = options.points.plans(&Device::default())?;
+    let predictions =
+        plans.into_iter().map(|plan| predict(plan, &node)).collect::<Result<Vec<_>>>()?;
+    print!("{}", report::predictions(&predictions));
+    write(options, &Predicted { title: TITLE, node, predictions })
+}
+
+fn write(options: &Model, what: &impl Serialize) -> Result<()> {
+    options.out.as_deref().map_or(Ok(()), |path| write_json(path, what))
+}

@@ -1,0 +1,36 @@
+//! Tables to read, and progress on a terminal. Nothing is coloured.
+
+use std::io::IsTerminal as _;
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table, TableComponent};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A table with these headings; the columns whose heading begins with `>` (which is taken off) stand
+/// to the right.
+pub(crate) fn table(columns: &[&str]) -> Table {
+    let mut table = Table::new();
+    let names = columns.iter().map(|column| column.trim_start_matches('>'));
+    table.load_preset(NOTHING).set_header(names);
+    table.set_style(TableComponent::HeaderLines, '─');
+    table.set_style(TableComponent::MiddleHeaderIntersections, '─');
+    for (at, column) in table.column_iter_mut().enumerate() {
+        if columns[at].starts_with('>') {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// A bar that counts steps, on standard error if that is a terminal.
+pub(crate) fn steps_bar(what: &str, steps: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(steps);
+    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar
+}

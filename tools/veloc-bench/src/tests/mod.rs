@@ -1,0 +1,3 @@
+//! Helpers of the tests of this program.
+
+pub(crate) mod synthetic;
