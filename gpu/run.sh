@@ -242,7 +242,7 @@ export here work
 
 # Sizes: those of the paper, as far as this machine has memory (the program sees to that), or such that a
 # run takes seconds. `memory` is what the figures have use for.
-veloc=$here/bin/veloc memory=80G total=4G budget=230 repeats=3 rounds=2 rounds_of_goals="2 repeats"
+bench=$here/bin/veloc-bench memory=80G total=4G budget=230 repeats=3 rounds=2 rounds_of_goals="2 repeats"
 amounts=() timeline=(--count 64 --host-cache 8G) init=() pages=(--bytes 256M) rtm=(--verify)
 if $software || $quick; then
     repeats=1 rounds=1 rounds_of_goals="one repeat, which is no judgement"
@@ -278,15 +278,15 @@ run_tests() {
 # The most important first.
 run_figures() {
     step "launches of kernels beside the library's work" 60 \
-        "$veloc" bench leads --only launches --total "$total" --repeats "$rounds" \
+        "$bench" leads --only launches --total "$total" --repeats "$rounds" \
         --out "$out/launches.json"
     step "the paper's figures and more" $((budget + 40)) \
-        "$veloc" bench figures --budget "$budget" --repeats "$repeats" "${amounts[@]}" \
+        "$bench" figures --budget "$budget" --repeats "$repeats" "${amounts[@]}" \
         --out "$out/figures"
     step "initialisation of caches" 60 \
-        "$veloc" bench init "${init[@]}" --repeats "$rounds" --out "$out/init.json"
+        "$bench" init "${init[@]}" --repeats "$rounds" --out "$out/init.json"
     step "registration: how long it stops copies" 60 \
-        "$veloc" bench leads --only registration --total "$total" --repeats "$rounds" \
+        "$bench" leads --only registration --total "$total" --repeats "$rounds" \
         --out "$out/registration.json"
 }
 
@@ -296,17 +296,17 @@ run_rest() {
     $quick || in_files+=,sync,timeline
     $quick || step "large test programs" 70 bash -c 'test_programs "$here/gpu/large.list"'
     goals_of=$out/engine.json step "the library's own cost" 70 \
-        "$veloc" bench engine --parts init,device,device-memory,small,large,memory,versions \
+        "$bench" engine --parts init,device,device-memory,small,large,memory,versions \
         --repeats "$rounds" --out "$out/engine.json"
     VELOC_TRACE=$out/timeline.json step "a job with its timeline" 40 \
-        "$veloc" bench run --approach ours --repeats 1 "${timeline[@]}" --out "$work/job.json"
+        "$bench" run --approach ours --repeats 1 "${timeline[@]}" --out "$work/job.json"
     step "leads: staging" 60 \
-        "$veloc" bench leads --only staging --total "$total" --repeats "$rounds" \
+        "$bench" leads --only staging --total "$total" --repeats "$rounds" \
         --out "$out/leads.json"
     step "touching of pages" 60 \
-        "$veloc" bench pages "${pages[@]}" --repeats "$rounds" --out "$out/pages.json"
+        "$bench" pages "${pages[@]}" --repeats "$rounds" --out "$out/pages.json"
     goals_of=$out/engine-files.json step "the library's own cost with files" 120 \
-        "$veloc" bench engine --parts "$in_files" --repeats "$rounds" --out "$out/engine-files.json"
+        "$bench" engine --parts "$in_files" --repeats "$rounds" --out "$out/engine-files.json"
 }
 
 # What explains figures of memory: in which zones it is (registering moves pages out of Movable first), pages,
@@ -335,7 +335,7 @@ main() {
     local facts=facts,grow
     [ "${parts[*]}" != tests ] || facts=facts
     step "device and memory" 75 \
-        "$veloc" bench leads --only "$facts" --total "$memory" --out "$out/device.json"
+        "$bench" leads --only "$facts" --total "$memory" --out "$out/device.json"
     # Whoever only takes long to answer may be measured all the same.
     case $? in
         0 | 124 | 137) for part in "${parts[@]}"; do "run_$part"; done ;;

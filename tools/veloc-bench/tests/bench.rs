@@ -83,61 +83,25 @@ fn causes_add_up(figures: &Value) {
     }
 }
 
-fn veloc(folder: &Path, arguments: &str, environment: &[(&str, &str)]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_veloc"))
+fn started(folder: &Path, arguments: &str, environment: &[(&str, &str)]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_veloc-bench"))
         .args(arguments.split_whitespace())
         .env("LD_LIBRARY_PATH", &*SOFTCUDA)
         .env_remove("VELOC_LOG")
         .envs(environment.iter().copied())
         .current_dir(folder)
         .output()
-        .expect("veloc runs")
+        .expect("veloc-bench runs")
 }
 
 fn bench(arguments: &str, environment: &[(&str, &str)]) -> Ran {
     let folder = tempfile::tempdir().expect("a folder");
     let out = if arguments.contains("--out") { "" } else { "--out r.json" };
-    let arguments = format!("bench run --repeats 1 {out} {arguments}");
-    let output = veloc(folder.path(), &arguments, environment);
+    let arguments = format!("run --repeats 1 {out} {arguments}");
+    let output = started(folder.path(), &arguments, environment);
     let text = std::fs::read(folder.path().join("r.json"));
     let results = text.map_or(Value::Null, |text| serde_json::from_slice(&text).expect("JSON"));
     Ran { output, results }
-}
-
-/// Catches an installation that needs a GPU or this repository to show anything: a software device that is not
-/// found, and arguments of the demonstration that are lost.
-#[test]
-fn an_installed_program_has_the_software_device_with_it() {
-    if xtask::driver::devices() > 0 {
-        println!("skipped: there is a GPU here");
-        return;
-    }
-    let prefix = tempfile::tempdir().unwrap();
-    let [bin, softcuda] = ["bin", "lib/veloc/softcuda"].map(|folder| prefix.path().join(folder));
-    std::fs::create_dir_all(&bin).unwrap();
-    std::fs::create_dir_all(&softcuda).unwrap();
-    std::fs::copy(env!("CARGO_BIN_EXE_veloc"), bin.join("veloc")).unwrap();
-    std::fs::copy(SOFTCUDA.join("libcuda.so.1"), softcuda.join("libcuda.so.1")).unwrap();
-    let text = "#!/bin/sh\necho \"$@\" in $LD_LIBRARY_PATH\nexit 7\n";
-    xtask::files::write_program(&bin.join("veloc-rtm"), text).unwrap();
-    let run = |arguments: &str| {
-        let mut command = Command::new(bin.join("veloc"));
-        command.args(arguments.split_whitespace()).current_dir(prefix.path());
-        command.env_remove("LD_LIBRARY_PATH").output().unwrap()
-    };
-    let ended = run("rtm --steps 7 --help");
-    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
-    assert!(text.starts_with("--steps 7 --help in /") && text.contains("/softcuda"), "{text}");
-    assert_eq!(ended.status.code(), Some(7));
-    let ended = run(&format!("bench run --repeats 1 --out r.json {SMALL}"));
-    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(ended.status.success() && text.contains("there is no GPU"), "{text}");
-    let results: Value =
-        serde_json::from_slice(&std::fs::read(prefix.path().join("r.json")).unwrap()).unwrap();
-    assert_eq!(results["device"]["software"], true, "{results}");
-    // The help of a command that needs no device says nothing of a device.
-    let ended = run("bench model --help");
-    assert!(ended.status.success() && ended.stderr.is_empty());
 }
 
 #[test]
@@ -315,9 +279,9 @@ fn what_cannot_be_is_refused_before_anything_is_measured() {
 #[test]
 fn results_say_that_they_are_of_the_software_device() {
     let folder = tempfile::tempdir().unwrap();
-    let run = "bench run --repeats 2 --count 24 --size 60K --device-cache 512K --host-cache 2M \
+    let run = "run --repeats 2 --count 24 --size 60K --device-cache 512K --host-cache 2M \
                --interval 0.2,0.4 --out r.json";
-    let output = veloc(folder.path(), run, &[]);
+    let output = started(folder.path(), run, &[]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}");
     assert_eq!(text.matches("its times mean nothing").count(), 1, "{text}");
@@ -329,8 +293,8 @@ fn results_say_that_they_are_of_the_software_device() {
 #[test]
 fn without_a_driver_the_reason_is_given() {
     let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_veloc"))
-        .args(["bench", "run", "--count", "2", "--out", "r.json"])
+    let output = Command::new(env!("CARGO_BIN_EXE_veloc-bench"))
+        .args(["run", "--count", "2", "--out", "r.json"])
         .env("LD_LIBRARY_PATH", folder.path())
         .current_dir(folder.path())
         .output()
@@ -352,8 +316,8 @@ fn without_a_driver_the_reason_is_given() {
 fn what_is_not_begun_has_its_reason_in_the_file_and_in_the_table() {
     let folder = tempfile::tempdir().unwrap();
     let small = "--count 24 --size 60K --device-cache 512K --host-cache 2M --only 5ab,6c";
-    let command = format!("bench figures {small} --repeats 1 --budget 0 --out f");
-    let output = veloc(folder.path(), &command, &[]);
+    let command = format!("figures {small} --repeats 1 --budget 0 --out f");
+    let output = started(folder.path(), &command, &[]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("points: the time was up: --budget 0 seconds"), "{text}");
@@ -390,9 +354,9 @@ fn more_processes_than_a_trace_has_columns_are_refused() {
 fn each_run_has_a_timeline_of_its_own_with_what_its_approach_can_tell() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = format!(
-        "bench run {SMALL} --repeats 2 --approach ours,direct-pin,incremental-memset,ring,uvm-budget"
+        "run {SMALL} --repeats 2 --approach ours,direct-pin,incremental-memset,ring,uvm-budget"
     );
-    let output = veloc(folder.path(), &arguments, &[("VELOC_TRACE", "t.json")]);
+    let output = started(folder.path(), &arguments, &[("VELOC_TRACE", "t.json")]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // Without --out, results go where the checkout ignores them.
     assert!(folder.path().join("out/bench.json").is_file());

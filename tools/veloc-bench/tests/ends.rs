@@ -21,10 +21,9 @@ static SOFTCUDA: LazyLock<PathBuf> =
 /// Sizes that take a moment.
 const SMALL: &str = "--count 8 --size 60K --device-cache 256K --host-cache 1M --interval 0";
 
-fn veloc(folder: &Path, arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_veloc"));
+fn bench(folder: &Path, arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_veloc-bench"));
     command
-        .arg("bench")
         .args(arguments.split_whitespace())
         .env("LD_LIBRARY_PATH", &*SOFTCUDA)
         .env_remove("VELOC_LOG")
@@ -79,7 +78,7 @@ fn an_interrupted_bench_says_where_its_results_are() {
         (long.clone(), libc::SIGHUP, 129, &[]),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = veloc(folder.path(), &arguments);
+        let mut command = bench(folder.path(), &arguments);
         // As on a terminal, where Ctrl-C is for a whole group.
         command.process_group(0);
         // SAFETY: between fork and exec it makes one system call. In the background of another
@@ -134,7 +133,7 @@ fn a_process_whose_bench_has_gone_ends_quietly() {
     for (arguments, stdout) in
         [(member, Stdio::piped()), (member, without_a_reader()), ("worker", Stdio::piped())]
     {
-        let ended = veloc(folder.path(), arguments).stdout(stdout).output().unwrap();
+        let ended = bench(folder.path(), arguments).stdout(stdout).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "{arguments}");
         assert_eq!(ended.status.code(), Some(1), "{arguments}");
     }
@@ -160,7 +159,7 @@ fn a_bench_without_a_reader_ends_quietly() {
         ("model", None),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = veloc(folder.path(), arguments);
+        let mut command = bench(folder.path(), arguments);
         let ended = command.stdout(without_a_reader()).output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         // Progress is no complaint.
@@ -179,10 +178,10 @@ fn a_bench_without_a_reader_ends_quietly() {
 #[test]
 fn one_line_of_a_bench_can_be_taken() {
     let folder = tempfile::tempdir().unwrap();
-    let command = r#""$VELOC" bench pages --bytes 4M --threads 1 --repeats 1 | head -n 1"#;
+    let command = r#""$BENCH" pages --bytes 4M --threads 1 --repeats 1 | head -n 1"#;
     let ended = Command::new("sh")
         .args(["-c", command])
-        .env("VELOC", env!("CARGO_BIN_EXE_veloc"))
+        .env("BENCH", env!("CARGO_BIN_EXE_veloc-bench"))
         .current_dir(folder.path())
         .output()
         .unwrap();

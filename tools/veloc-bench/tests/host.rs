@@ -18,8 +18,7 @@ static SOFTCUDA: LazyLock<PathBuf> =
     LazyLock::new(|| stage(Profile::Debug).expect("the software device").softcuda());
 
 fn run(arguments: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_veloc"))
-        .arg("bench")
+    Command::new(env!("CARGO_BIN_EXE_veloc-bench"))
         .args(arguments.split_whitespace())
         .env("LD_LIBRARY_PATH", &*SOFTCUDA)
         .output()
@@ -190,8 +189,7 @@ fn until(what: &str, done: impl Fn() -> bool) {
 #[test]
 fn an_interrupted_bench_leaves_neither_folders_nor_processes() {
     let own = tempfile::tempdir().unwrap();
-    let mut bench = Command::new(env!("CARGO_BIN_EXE_veloc"))
-        .arg("bench")
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_veloc-bench"))
         .args(["engine", "--parts", "files"])
         .env("TMPDIR", own.path())
         .stdin(Stdio::null())

@@ -45,7 +45,9 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     let unfinished = out.join(UNFINISHED);
     write(&unfinished, "")?;
     let stage = stage(Profile::Release)?;
-    for (package, program) in [("rtm", "rtm"), ("veloc-cli", "veloc")] {
+    for (package, program) in
+        [("rtm", "rtm"), ("veloc-cli", "veloc"), ("veloc-bench", "veloc-bench")]
+    {
         let built = build(&[package], Profile::Release)?;
         strip(built.find(program)?, &out.join("bin").join(program), "--strip-all")?;
     }

@@ -3,6 +3,7 @@
 //! [`stage`](mod@stage) lays out the files that a C program needs; the tests of the C interface
 //! start with it. The commands are `header`, [`docs`], [`notices`], [`nvidia`], [`programs`],
 //! [`bundle`], [`package`], [`quick`], [`suite`] and [`repeat`], the other modules are shared.
+//! [`on_device`] is for tests of other crates.
 
 pub mod bundle;
 pub mod docs;

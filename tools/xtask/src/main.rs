@@ -40,6 +40,15 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
+    /// Run the program `veloc-bench`, on the GPU if there is one, else on the software device
+    ///
+    /// The arguments are its own; --help shows them.
+    #[command(disable_help_flag = true)]
+    VelocBench {
+        /// Arguments of the program
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
     /// Run all checks and tests
     Test {
         /// Go on after a check that has failed
@@ -109,6 +118,7 @@ fn run(task: Task) -> Result<()> {
     match task {
         Task::Rtm { arguments } => programs::rtm(&arguments, &[], Path::new(".")),
         Task::Veloc { arguments } => programs::veloc(&arguments),
+        Task::VelocBench { arguments } => programs::veloc_bench(&arguments),
         Task::Test { repeat: Some(times), filter, .. } => repeat::repeat(times, filter.as_deref()),
         Task::Test { fail_fast: true, all, .. } => runner::first_failure(all),
         Task::Test { keep_going, only, all, .. } => suite::test(&only, keep_going, all),

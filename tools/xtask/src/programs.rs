@@ -27,9 +27,22 @@ pub fn rtm(arguments: &[OsString], variables: &[(&str, &str)], folder: &Path) ->
 /// Builds the program `veloc` and runs it with `arguments`, on the GPU if there is one, else on the software
 /// device.
 pub fn veloc(arguments: &[OsString]) -> Result<()> {
+    // The program that these two commands are lies beside it.
+    if arguments.first().is_some_and(|first| first == "bench" || first == "model") {
+        build(&["veloc-bench"], Profile::Release)?;
+    }
+    program("veloc-cli", "veloc", arguments)
+}
+
+/// As [`veloc`], the program `veloc-bench`.
+pub fn veloc_bench(arguments: &[OsString]) -> Result<()> {
+    program("veloc-bench", "veloc-bench", arguments)
+}
+
+fn program(package: &str, name: &str, arguments: &[OsString]) -> Result<()> {
     let stage = stage(Profile::Release)?;
-    let built = build(&["veloc-cli"], Profile::Release)?;
-    let mut command = Command::new(built.find("veloc")?);
+    let built = build(&[package], Profile::Release)?;
+    let mut command = Command::new(built.find(name)?);
     command.args(arguments);
     if devices() == 0 {
         use_software(&mut command, stage.softcuda())?;

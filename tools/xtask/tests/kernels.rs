@@ -13,7 +13,8 @@ const NEWEST: u32 = 6;
 
 /// The PTX beside each kernel's source.
 fn kernels() -> Vec<PathBuf> {
-    let folders = ["tools/cli/kernels", "examples/rtm/kernels"].map(|folder| root().join(folder));
+    let folders =
+        ["tools/veloc-bench/kernels", "examples/rtm/kernels"].map(|folder| root().join(folder));
     let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let sources =
         files.map(|file| file.unwrap().path()).filter(|path| path.extension().unwrap() == "cu");

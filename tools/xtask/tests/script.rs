@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use xtask::files::write_program;
 
-/// A bundle with only the script and a program `veloc`.
+/// A bundle with only the script and a program `veloc-bench`.
 struct Bundle(tempfile::TempDir);
 
 impl Bundle {
@@ -25,7 +25,7 @@ impl Bundle {
         }
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../gpu/run.sh");
         fs::copy(script, bundle.path("run.sh")).unwrap();
-        bundle.program("bin/veloc", program);
+        bundle.program("bin/veloc-bench", program);
         bundle.program("first/ldconfig", "true");
         bundle
     }
@@ -131,7 +131,7 @@ fn without_a_device_nothing_else_is_begun() {
 fn a_step_that_hangs_and_one_that_fails_leave_the_others() {
     let bundle = Bundle::new(&steps(
         "*--only\\ launches*) exec sleep 600 ;;
-         *bench\\ figures*) exit 3 ;;",
+         figures*) exit 3 ;;",
     ));
     fs::create_dir(bundle.path("out")).unwrap();
     // A step that hangs gets a second, the others all the time of a slow machine.
@@ -211,7 +211,7 @@ fn goals_that_were_missed_are_named() {
       "goal": { "at-most": 2.0 },
       "reached": false
     } ] }"#;
-    let engine = format!("*bench\\ engine*) cat > \"$file\" <<'E'\n{results}\nE\nexit 0 ;;");
+    let engine = format!("engine*) cat > \"$file\" <<'E'\n{results}\nE\nexit 0 ;;");
     let bundle = Bundle::new(&steps(&engine));
     fs::create_dir(bundle.path("out")).unwrap();
     let archive = bundle.path("results.tar.gz");

@@ -17,7 +17,6 @@ mod software;
 mod storage;
 mod sweep;
 mod timeline;
-mod touching;
 mod versions;
 
 use std::path::PathBuf;
@@ -87,8 +86,6 @@ enum Part {
     Aggregated,
     /// Checkpoints of host memory with a timeline beside those without
     Timeline,
-    /// Mapping memory while the host buffer is touched
-    Touching,
     /// An adjoint computation that the library drives beside a loop over its schedule
     Sweep,
 }
@@ -107,7 +104,6 @@ impl Part {
     fn details(self) -> &'static [u64] {
         match self {
             Part::Memory => memory::SIZES,
-            Part::Touching => touching::HUGE,
             Part::Aggregated => aggregated::SIZES,
             _ => &[0],
         }
@@ -195,7 +191,6 @@ fn measure(part: Part, detail: u64, repeats: u32) -> Result<()> {
         Part::SmallFiles => storage::small(repeats),
         Part::Aggregated => aggregated::run(detail, repeats),
         Part::Timeline => timeline::run(repeats),
-        Part::Touching => touching::run(detail, repeats),
         Part::Sweep => sweep::run(repeats),
     }
 }

@@ -1,4 +1,4 @@
-//! `veloc backend`, completions and man pages.
+//! `veloc backend`, `veloc rtm` and `veloc bench`, completions and man pages.
 
 use std::fs;
 use std::process::Command;
@@ -61,6 +61,43 @@ fn programs_of_the_current_directory_are_not_run() {
     }
 }
 
+/// Catches arguments that are lost, and a program that is looked for elsewhere: each runs the one beside `veloc`.
+#[test]
+fn programs_beside_it_take_over() {
+    let job = Job::new();
+    fs::create_dir(job.path("bin")).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_veloc"), job.path("bin/veloc")).unwrap();
+    let run = |arguments: &str| {
+        let mut command = Command::new(job.path("bin/veloc"));
+        command.args(arguments.split(' ')).env_remove("LD_LIBRARY_PATH").output().unwrap()
+    };
+    let ended = run("bench run --help");
+    assert_eq!(ended.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let missing = job.path("bin/veloc-bench").display().to_string();
+    for part in [&*missing, "cargo build --release --package veloc-bench"] {
+        assert!(text.contains(part) && text.lines().count() == 1, "{part}: {text}");
+    }
+    let text = "#!/bin/sh\necho \"$@ in $LD_LIBRARY_PATH\"\nexit 7\n";
+    for name in ["veloc-bench", "veloc-rtm"] {
+        write_program(&job.path("bin").join(name), text).unwrap();
+    }
+    // The demonstration gets the installed software device where there is no GPU.
+    fs::create_dir_all(job.path("lib/veloc/softcuda")).unwrap();
+    fs::write(job.path("lib/veloc/softcuda/libcuda.so.1"), b"").unwrap();
+    let software = if xtask::driver::devices() > 0 { "" } else { "/softcuda" };
+    for (arguments, said, device) in [
+        ("bench run -h --help", "run -h --help in ", ""),
+        ("model --help --node h200", "model --help --node h200 in ", ""),
+        ("rtm --steps 7 --help", "--steps 7 --help in ", software),
+    ] {
+        let ended = run(arguments);
+        let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+        assert!(text.starts_with(said) && text.trim_end().ends_with(device), "{text}");
+        assert_eq!(ended.status.code(), Some(7));
+    }
+}
+
 /// Catches commands without a page, pages of hidden commands, and completions that a shell refuses.
 #[test]
 fn what_an_installation_has_beside_the_program() {
@@ -71,7 +108,7 @@ fn what_an_installation_has_beside_the_program() {
         .map(|page| page.unwrap().file_name().into_string().unwrap())
         .collect();
     pages.sort();
-    for command in ["", "-inspect", "-ls", "-verify", "-doctor", "-backend", "-bench-run"] {
+    for command in ["", "-inspect", "-ls", "-verify", "-doctor", "-backend", "-bench", "-model"] {
         assert!(pages.contains(&format!("veloc{command}.1")), "{command}: {pages:?}");
     }
     assert!(!pages.iter().any(|page| page.contains("share") || page.contains("help")), "{pages:?}");

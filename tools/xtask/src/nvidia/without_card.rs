@@ -59,15 +59,17 @@ pub(super) fn check(findings: &mut Findings) -> Result<()> {
     let stage = stage(Profile::Release)?;
     // One by one, as elsewhere: together, cargo would select other features, and build most of it
     // again.
-    let [rtm, veloc] = ["rtm", "veloc-cli"].map(|package| build(&[package], Profile::Release));
-    let (rtm, veloc) = (rtm?, veloc?);
+    let [rtm, veloc, bench] =
+        ["rtm", "veloc-cli", "veloc-bench"].map(|package| build(&[package], Profile::Release));
+    let (rtm, veloc, bench) = (rtm?, veloc?, bench?);
     let (rtm, veloc) = (rtm.find("rtm")?, veloc.find("veloc")?);
+    let bench = bench.find("veloc-bench")?;
     let none = "no CUDA-capable device";
     for (program, arguments, end) in [
         (veloc, "doctor", End::Well("the driver has none")),
-        (veloc, "bench run --repeats 1", End::Badly(none)),
-        (veloc, "bench leads --only facts --out DIR/facts.json", End::Badly(none)),
-        (veloc, "bench engine --parts init --repeats 1 --out DIR/engine.json", End::Well("")),
+        (bench, "run --repeats 1", End::Badly(none)),
+        (bench, "leads --only facts --out DIR/facts.json", End::Badly(none)),
+        (bench, "engine --parts init --repeats 1 --out DIR/engine.json", End::Well("")),
         (rtm, "--steps 100 --output DIR/rtm.png", End::Well("device  host")),
     ] {
         let place = tempfile::tempdir().when(|| "making a folder".into())?;

@@ -10,7 +10,7 @@ use crate::error::{Error, Result, While};
 use crate::files::{copy_folder, folder as create, write};
 use crate::project::{line, root, run};
 use crate::python::{adjoint_packages, has_module, interpreter, tests_of_pyrevolve, tools};
-use crate::stage::{Profile, Stage};
+use crate::stage::{build, Profile, Stage};
 
 /// Each warning of Python's is an error, but for that of a system whose own Matplotlib hides a part of the installed one.
 const WARNINGS: &str = "error,ignore:Unable to import Axes3D";
@@ -62,7 +62,7 @@ pub(super) fn check(
         skipped.extend(with_adjoint_packages(&site, work, &tests, stage)?);
     }
     if has_tools {
-        pictures(package, work, &path, stage)?;
+        pictures(package, work, &path, stage, profile)?;
     }
 
     // The module belongs to one MPI.
@@ -123,15 +123,22 @@ fn in_place_of_pyrevolve(
     Ok(None)
 }
 
-/// Draws pictures from files that the program `veloc` writes. Catches a name that has changed on
+/// Draws pictures from files that the programs `veloc` and `veloc-bench` write. Catches a name that has changed on
 /// one side.
-fn pictures(package: &Installed, work: &Path, path: &OsStr, stage: &Stage) -> Result<()> {
+fn pictures(
+    package: &Installed,
+    work: &Path,
+    path: &OsStr,
+    stage: &Stage,
+    profile: Profile,
+) -> Result<()> {
+    let built = build(&["veloc-bench"], profile)?;
     let folder = work.join("pictures");
     create(&folder)?;
     let small =
         "--count 6 --size 64K --device-cache 256K --host-cache 1M --repeats 2 --interval 1,2";
     for (program, arguments) in [
-        ("veloc", format!("bench run --approach ours,direct-pin --out r.json {small}")),
+        ("bench", format!("run --approach ours,direct-pin --out r.json {small}")),
         ("veloc", "schedule --steps 100 --slots 5 --out plan.json".to_owned()),
         ("plot", "results r.json --out results".to_owned()),
         ("plot", "timeline t-01-ours-1.json --out timeline".to_owned()),
@@ -139,6 +146,7 @@ fn pictures(package: &Installed, work: &Path, path: &OsStr, stage: &Stage) -> Re
     ] {
         let mut command = match program {
             "plot" => clean(interpreter()),
+            "bench" => clean(built.find("veloc-bench")?),
             _ => clean(package.prefix.join("bin/veloc")),
         };
         if program == "plot" {

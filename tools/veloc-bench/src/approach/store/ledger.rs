@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use anyhow::{bail, ensure, Context, Result};
-use catalog::space::{Extent, Space};
+
+use super::room::{Piece, Room};
 
 /// A version that was kept.
 #[derive(Debug)]
@@ -12,7 +13,7 @@ struct Version {
     /// The offset of the version in the host buffer: behind the version before.
     host: u64,
     /// The place of the version in the device cache, if it is there.
-    device: Option<Vec<Extent>>,
+    device: Option<Vec<Piece>>,
     /// The version is complete in the device cache.
     arrived: bool,
     /// The version is complete in the host buffer.
@@ -28,7 +29,7 @@ struct Version {
 pub(crate) struct Move {
     pub version: u32,
     /// Its place in the device cache.
-    pub device: Vec<Extent>,
+    pub device: Vec<Piece>,
     /// Its place in the host buffer.
     pub host: u64,
     pub bytes: u64,
@@ -38,7 +39,7 @@ pub(crate) struct Move {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// In the device cache.
-    Device(Vec<Extent>),
+    Device(Vec<Piece>),
     /// In the host buffer, at this offset.
     Host(u64),
     /// On the way to the device cache: wait.
@@ -48,7 +49,7 @@ pub(crate) enum Source {
 /// Where each version is.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    room: Space,
+    room: Room,
     versions: Vec<Version>,
     has_host: bool,
     host_end: u64,
@@ -61,9 +62,6 @@ pub(crate) struct Ledger {
     /// Bytes of the host buffer that flushes have written to, or are about to.
     host_used: u64,
 }
-
-/// Copies in the device cache are in pieces that begin at multiples of this many bytes, for fast copies.
-const GRANULE: u64 = 256;
 
 /// Copies in the host buffer begin at multiples of this many bytes.
 const ALIGNMENT: u64 = 128;
@@ -81,7 +79,7 @@ impl Ledger {
     /// Nothing kept, no room yet. Without a host buffer nothing is flushed.
     pub(crate) fn new(has_host: bool) -> Ledger {
         Ledger {
-            room: Space::new(GRANULE),
+            room: Room::default(),
             versions: Vec::new(),
             has_host,
             host_end: 0,
@@ -98,8 +96,8 @@ impl Ledger {
     }
 
     /// Room in the device cache for the next version, if there is any.
-    pub(crate) fn place(&mut self, bytes: u64) -> Option<Vec<Extent>> {
-        self.room.allocate(bytes)
+    pub(crate) fn place(&mut self, bytes: u64) -> Option<Vec<Piece>> {
+        self.room.take(bytes)
     }
 
     /// Makes room in the device cache: evicts the oldest restored version, else the oldest flushed
@@ -117,7 +115,7 @@ impl Ledger {
     }
 
     /// Notes that the next version is in the device cache.
-    pub(crate) fn captured(&mut self, bytes: u64, device: Vec<Extent>) {
+    pub(crate) fn captured(&mut self, bytes: u64, device: Vec<Piece>) {
         let number = self.versions.len() as u32;
         self.versions.push(Version {
             bytes,
@@ -180,7 +178,7 @@ impl Ledger {
             (version.bytes, version.host)
         };
         let device = loop {
-            if let Some(device) = self.room.allocate(bytes) {
+            if let Some(device) = self.room.take(bytes) {
                 break device;
             }
             self.evict(self.displaced_by(at)?);
@@ -274,7 +272,7 @@ impl Ledger {
 
     /// Bytes that versions take in the device cache, and in the host buffer.
     pub(crate) fn used(&self) -> [u64; 2] {
-        [self.room.capacity() - self.room.free(), self.host_used]
+        [self.room.taken(), self.host_used]
     }
 
     /// The versions evicted since this was last asked, each with its bytes.
@@ -298,7 +296,7 @@ mod tests {
     use super::*;
 
     /// Evicts until there is room, as a capture does.
-    fn place(ledger: &mut Ledger, bytes: u64) -> Option<Vec<Extent>> {
+    fn place(ledger: &mut Ledger, bytes: u64) -> Option<Vec<Piece>> {
         loop {
             match ledger.place(bytes) {
                 None if ledger.evict_oldest() => {}

@@ -3,6 +3,7 @@
 //! memory of the levels comes to be, which is theirs ([`Memory`]).
 
 mod ledger;
+mod room;
 mod shared;
 mod worker;
 
@@ -12,10 +13,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure, Context, Result};
-use catalog::space::{cut, Extent};
 use device::Stream;
 
 use self::ledger::Source;
+use self::room::{runs, Piece};
 use super::trace::NAME;
 use super::{Approach, Insight};
 use crate::cuda::{Address, Buffer, Device};
@@ -124,7 +125,7 @@ impl<'a> Store<'a> {
         self.waits = waits;
     }
 
-    fn place(&mut self, bytes: u64) -> Result<Vec<Extent>> {
+    fn place(&mut self, bytes: u64) -> Result<Vec<Piece>> {
         let Store { shared, waits, .. } = self;
         let mut waited: Option<(Cause, Instant)> = None;
         let mut state = shared.lock();
@@ -164,7 +165,7 @@ impl<'a> Store<'a> {
         }
     }
 
-    fn restore_from_device(&self, pieces: &[Extent], bytes: u64) -> Result<()> {
+    fn restore_from_device(&self, pieces: &[Piece], bytes: u64) -> Result<()> {
         let (to, cache) = (self.buffer.address(), self.shared.memory.device());
         for (at, piece) in runs(pieces, bytes) {
             // SAFETY: the version is complete there and stays until `restored`; the runs cover the
@@ -184,12 +185,6 @@ impl<'a> Store<'a> {
             Ok(())
         })
     }
-}
-
-/// The runs of the first `bytes` bytes in `pieces`: for each, its place among those bytes, and
-/// where it lies.
-fn runs(pieces: &[Extent], bytes: u64) -> impl Iterator<Item = (u64, Extent)> + '_ {
-    cut(pieces, 0, bytes).scan(0, |at, run| Some((std::mem::replace(at, *at + run.len), run)))
 }
 
 /// Adds bytes and time to a hop.
@@ -375,13 +370,5 @@ mod tests {
                 assert!(ended.finish().is_err());
             }
         });
-    }
-
-    #[test]
-    fn runs_cover_what_is_asked_for_and_no_more() {
-        let piece = |offset, len| Extent { offset, len };
-        let pieces = [piece(512, 256), piece(0, 256)];
-        assert_eq!(runs(&pieces, 300).collect::<Vec<_>>(), [(0, pieces[0]), (256, piece(0, 44))]);
-        assert_eq!(runs(&pieces, 256).collect::<Vec<_>>(), [(0, pieces[0])]);
     }
 }
