@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, stdin, stdout, BufRead as _, BufReader, ErrorKind, Lines, Write as _};
+use std::path::Path;
 use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{ensure, Context, Result};
@@ -55,13 +56,21 @@ impl Drop for Child {
 /// is what the bench asks for, whatever this shell has set for other jobs. See [`ends_with_this`].
 pub(super) fn command(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Command> {
     let program = std::env::current_exe().context("finding this program's own file")?;
+    Ok(command_of(&program, arguments))
+}
+
+/// The same of another program.
+pub(super) fn command_of(
+    program: &Path,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Command {
     let mut command = Command::new(program);
     for key in KEYS {
         command.env_remove(key.variable());
     }
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
     ends_with_this(&mut command);
-    Ok(command)
+    command
 }
 
 /// In the process: says that it is ready, and waits until it may go on.

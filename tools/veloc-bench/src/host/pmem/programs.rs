@@ -37,11 +37,15 @@ const SEEN: [&str; 5] = [
     "-O2",
 ];
 
+const VELOC: &str = "veloc";
+
 /// Compiles and runs programs in the temporary folder of this process, which the bench removes.
 pub(super) struct Programs {
     pub folder: PathBuf,
     include: PathBuf,
     lib: PathBuf,
+    /// Where the program `veloc` may be.
+    tools: [PathBuf; 2],
     /// What has files mapped as in persistent memory; none where they are.
     double: Option<PathBuf>,
 }
@@ -77,7 +81,9 @@ impl Programs {
     pub(super) fn new(prefix: &Path) -> Result<Programs> {
         let (include, lib) = (prefix.join("include"), libraries(prefix)?);
         let folder = std::env::temp_dir();
-        let mut programs = Programs { folder, include, lib, double: None };
+        let tools =
+            [std::env::current_exe()?.with_file_name(VELOC), prefix.join("bin").join(VELOC)];
+        let mut programs = Programs { folder, include, lib, tools, double: None };
         for (name, text) in SOURCES.into_iter().chain([("dax.c", DAX)]) {
             let path = programs.folder.join(name);
             fs::create_dir_all(path.parent().unwrap_or(&programs.folder))?;
@@ -191,10 +197,11 @@ impl Programs {
         end(&mut command)
     }
 
-    /// Runs this program, `veloc`.
+    /// Runs the program `veloc`: the one beside this program, or the one that is installed.
     pub(super) fn veloc(&self, arguments: &[impl AsRef<OsStr>]) -> Result<Printed> {
-        let mut command = child::command(arguments)?;
-        end(command.current_dir(&self.folder))
+        let [beside, installed] = &self.tools;
+        let veloc = if beside.exists() { beside } else { installed };
+        end(child::command_of(veloc, arguments).current_dir(&self.folder))
     }
 }
 
