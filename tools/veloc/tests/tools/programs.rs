@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use xtask::files::write_program;
+use xtask::files::{copy_program, write_program};
 
 use crate::files::Job;
 
@@ -44,7 +44,7 @@ fn programs_of_the_current_directory_are_not_run() {
         let text = format!("#!/bin/sh\ntouch {}\n", mark.display());
         write_program(&job.path(folder).join("veloc-backend"), &text).unwrap();
     }
-    fs::copy(env!("CARGO_BIN_EXE_veloc"), alone.join("veloc")).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_veloc").as_ref(), &alone.join("veloc")).unwrap();
     let path = format!(".:{}::../bin", alone.display());
     for command in ["doctor", "backend none.cfg"] {
         let mut run = Command::new("veloc");
@@ -66,7 +66,7 @@ fn programs_of_the_current_directory_are_not_run() {
 fn programs_beside_it_take_over() {
     let job = Job::new();
     fs::create_dir(job.path("bin")).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_veloc"), job.path("bin/veloc")).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_veloc").as_ref(), &job.path("bin/veloc")).unwrap();
     let run = |arguments: &str| {
         let mut command = Command::new(job.path("bin/veloc"));
         command.args(arguments.split(' ')).env_remove("LD_LIBRARY_PATH").output().unwrap()
