@@ -5,12 +5,12 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, LazyLock, Once, OnceLock};
+use std::sync::{LazyLock, Once, OnceLock};
 
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
 use client::{Client, Selection};
 use config::PrintErrors;
-use engine::shared::Shared;
+use engine::EngineHandle;
 use errors::{Error, Kind, Result};
 use os::fork_detector::ForkDetector;
 use os::sync::Mutex;
@@ -19,7 +19,7 @@ use os::sync::Mutex;
 static CLIENT: LazyLock<Mutex<Option<Client>>> = LazyLock::new(|| Mutex::new(None));
 
 /// The engine of the client, for the end of the process: another thread may be in a call then, and have the client.
-static ENGINE: LazyLock<Mutex<Option<Arc<Shared>>>> = LazyLock::new(Mutex::default);
+static ENGINE: LazyLock<Mutex<Option<EngineHandle>>> = LazyLock::new(Mutex::default);
 
 /// The process that has the client: a forked child has only a copy of its memory, without workers.
 static OWNER: OnceLock<ForkDetector> = OnceLock::new();
@@ -216,7 +216,7 @@ pub(super) fn with_client<T>(body: impl FnOnce(&mut Client) -> Result<T>) -> Res
     check_caller()?;
     match CLIENT.lock().as_mut() {
         Some(client) => {
-            client.engine().resume_copies();
+            client.engine().device_side().resume_copies();
             let done = client.call(body);
             hear_of_the_end(client);
             done
@@ -245,7 +245,7 @@ pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()>
         return Err(Error::invalid("the library was initialised already, and not yet finalized"));
     }
     let started = client.insert(start()?);
-    *ENGINE.lock() = Some(started.engine().shared().clone());
+    *ENGINE.lock() = Some(started.engine().handle());
     OWNER.get_or_init(ForkDetector::for_this_process);
     hear_of_the_end(started);
     Ok(())
@@ -264,7 +264,7 @@ fn hear_of_the_end(client: &Client) {
         }
     };
     AT_EXIT.call_once(|| ask(at_exit));
-    if client.engine().has_device() {
+    if client.engine().device_side().has_device() {
         BEFORE_DRIVER.call_once(|| ask(before_driver));
     }
 }
@@ -282,7 +282,7 @@ pub(super) fn end_client(end: impl FnOnce(Client) -> Result<()>) -> Result<()> {
     let mut slot = CLIENT.lock();
     match slot.take() {
         Some(client) => {
-            client.engine().resume_copies();
+            client.engine().device_side().resume_copies();
             drop(ENGINE.lock().take());
             end(client)
         }
@@ -298,7 +298,7 @@ extern "C" fn before_driver() {
             return;
         }
         if let Some(client) = CLIENT.try_lock().as_deref().and_then(Option::as_ref) {
-            client.engine().hold_copies();
+            client.engine().device_side().hold_copies();
         }
     });
 }

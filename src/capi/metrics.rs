@@ -153,10 +153,10 @@ fn sum(sum: &Sum) -> VELOC_Sum {
 
 fn collect(client: &Client) -> VELOC_Metrics {
     let engine = client.engine();
-    let metrics = &engine.metrics;
-    let (counts, live) = engine.counts();
-    let [device, host] = [Level::DEVICE, Level::HOST].map(|level| engine.room(level));
-    let model = engine.touch_model();
+    let metrics = &engine.metrics();
+    let (counts, live) = engine.checkpoints().counts();
+    let [device, host] = [Level::DEVICE, Level::HOST].map(|level| engine.checkpoints().room(level));
+    let model = engine.host_side().touch_model();
     let inputs = model.inputs();
     let prediction = model.prediction().unwrap_or_default();
     let rate = |rate: Rate| rate.get().unwrap_or_default();
@@ -172,8 +172,12 @@ fn collect(client: &Client) -> VELOC_Metrics {
         device_free: device.1,
         host_capacity: host.0,
         host_free: host.1,
-        host_touched: engine.host.as_ref().map_or(0, |host| host.touched_bytes()),
-        host_registered: engine.host.as_ref().map_or(0, |host| host.registered_bytes()),
+        host_touched: engine.host_side().buffer().as_ref().map_or(0, |host| host.touched_bytes()),
+        host_registered: engine
+            .host_side()
+            .buffer()
+            .as_ref()
+            .map_or(0, |host| host.registered_bytes()),
         checkpoints: counts.checkpoints,
         restores: counts.restores,
         live,
@@ -199,10 +203,14 @@ fn collect(client: &Client) -> VELOC_Metrics {
         touch_checkpoint_bytes: inputs.checkpoint_bytes,
         touch_interval: inputs.interval,
         touch_predictions: [prediction.sequential, prediction.concurrent],
-        software_device: engine.device().is_ok_and(|device| device.is_software()).into(),
+        software_device: engine
+            .device_side()
+            .device()
+            .is_ok_and(|device| device.is_software())
+            .into(),
         encode: sum(&metrics.encode),
         encode_failures: metrics.encode_failures.load(Ordering::Relaxed)
-            + engine.erasure.get().map_or(0, Node::unprotected),
+            + engine.file_side().erasure().map_or(0, Node::unprotected),
         checkpoint_calls: sum(&metrics.checkpoint_calls),
         restart_calls: sum(&metrics.restart_calls),
     }
@@ -222,7 +230,7 @@ pub unsafe extern "C" fn VELOC_Get_trf_metrics(text: *mut c_char) {
         if text.is_null() {
             return Err(Error::invalid("text is NULL"));
         }
-        with_client(|client| Ok(client.engine().metrics.text()))
+        with_client(|client| Ok(client.engine().metrics().text()))
     });
     if !text.is_null() {
         let found = found.unwrap_or_default();
@@ -315,7 +323,7 @@ pub unsafe extern "C" fn VELOC_Snapshot_stats(stats: *mut VELOC_Snapshot, size: 
         if stats.is_null() {
             return Err(Error::invalid("stats is NULL"));
         }
-        let found = with_client(|client| Ok(client.engine().snapshots()))?;
+        let found = with_client(|client| Ok(client.engine().captures().snapshots()))?;
         let mut reason = [0; VELOC_SNAPSHOT_REASON];
         for (to, from) in reason[..VELOC_SNAPSHOT_REASON - 1].iter_mut().zip(found.reason.bytes()) {
             *to = from as c_char;

@@ -208,7 +208,7 @@ fn protect(
         let address = ptr as u64;
         with_client(|client| {
             if !terms.read_only && flags != VELOC_Flags::VELOC_DEFAULT as c_uint {
-                client.engine().degrade(
+                client.engine().telemetry().degrade(
                     "flags",
                     format_args!(
                         "region {id}: the flags are {flags}, which is neither VELOC_DEFAULT nor \

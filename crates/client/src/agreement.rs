@@ -19,7 +19,7 @@ use aggregation::{Aggregation, LAST_LENGTH};
 pub(crate) use ending::Standing;
 
 use catalog::{FileLevel, Id};
-use engine::shared::Shared;
+use engine::Engine;
 use errors::Result;
 use format::aggregate::AggregatePart;
 use mpi::{CollectiveQueue, Comm};
@@ -61,16 +61,16 @@ struct Deferred {
 
 impl Agreement {
     /// Starts over new communicators. Returns `None` if there is nothing to agree on. Collective.
-    pub(crate) fn start(comm: &Comm, engine: &Shared) -> Result<Option<Agreement>> {
-        let config = &engine.config;
-        let aggregated = config.aggregated && engine.files.has_persistent();
+    pub(crate) fn start(comm: &Comm, engine: &Engine) -> Result<Option<Agreement>> {
+        let config = engine.config();
+        let aggregated = config.aggregated && engine.files().has_persistent();
         let limits = config.max_versions > 0 || config.scratch_versions > 0;
-        let at_all = limits || engine.persistence_depends_on_time();
+        let at_all = limits || engine.file_side().persistence_depends_on_time();
         let (rank, ranks) = (comm.rank()?, comm.size()?);
         if config.ephemeral || !(aggregated || at_all && ranks > 1) {
             return Ok(None);
         }
-        for common in &engine.common {
+        for common in engine.file_side().common() {
             *common.lock() = Common::default();
         }
         let aggregation = aggregated.then(|| Aggregation::start(comm)).transpose()?;
@@ -87,14 +87,14 @@ impl Agreement {
     }
 
     /// A checkpoint is about to begin on this process, and sooner or later on the others.
-    pub(crate) fn begin(&mut self, engine: &Shared, name: &str, version: i32) {
+    pub(crate) fn begin(&mut self, engine: &Engine, name: &str, version: i32) {
         self.hear(engine);
         if self.failed {
             return;
         }
         let key = key(name, version);
         // The first process's clock decides for all.
-        let persist = (self.rank == 0).then(|| engine.is_to_persist());
+        let persist = (self.rank == 0).then(|| engine.file_side().is_to_persist());
         let values = self.rounds.begin(key, persist, file_state(engine));
         self.post(engine, &values);
         if let Some(aggregation) = &mut self.aggregation {
@@ -104,16 +104,16 @@ impl Agreement {
 
     /// The checkpoint has begun. Returns whether it is copied to persistent once it is complete:
     /// `Some(false)`: when it is decided if and where; `None`: as this process's own clock says.
-    pub(crate) fn opened(&mut self, engine: &Shared, id: Id) -> Option<bool> {
-        let by_time = engine.persistence_depends_on_time();
+    pub(crate) fn opened(&mut self, engine: &Engine, id: Id) -> Option<bool> {
+        let by_time = engine.file_side().persistence_depends_on_time();
         let defers = !self.failed && (by_time || self.aggregation.is_some());
         self.rounds.opened(id, defers);
         if defers {
-            let always = engine.config.persistent_interval.is_some();
+            let always = engine.config().persistent_interval.is_some();
             let place = if self.aggregation.is_some() { None } else { Some(None) };
             let persist = (!by_time).then_some(always);
             if self.aggregation.is_some() && persist != Some(false) {
-                engine.await_place(id);
+                engine.checkpoints().await_place(id);
             }
             self.deferred.insert(id, Deferred { persist, place });
         }
@@ -135,7 +135,7 @@ impl Agreement {
     /// Begins rounds and gatherings without a checkpoint until there are so many. To be called when
     /// another process has begun so many, for checkpoints that this one never takes: the next round
     /// is the same for both again.
-    pub(crate) fn even(&mut self, engine: &Shared, [rounds, gathered]: [u64; 2]) {
+    pub(crate) fn even(&mut self, engine: &Engine, [rounds, gathered]: [u64; 2]) {
         while !self.failed && self.calls.begun() < rounds {
             let values = self.rounds.begin_without_key(file_state(engine));
             self.post(engine, &values);
@@ -143,14 +143,14 @@ impl Agreement {
         self.gather_up_to(engine, gathered);
     }
 
-    fn post(&mut self, engine: &Shared, values: &Values) {
+    fn post(&mut self, engine: &Engine, values: &Values) {
         if let Err(error) = self.calls.begin(|comm| comm.start_allreduce_min(values)) {
             self.fail(engine, &error);
         }
     }
 
     /// Takes the results that have come.
-    pub(crate) fn hear(&mut self, engine: &Shared) {
+    pub(crate) fn hear(&mut self, engine: &Engine) {
         self.take(engine, CollectiveQueue::poll);
     }
 
@@ -162,7 +162,7 @@ impl Agreement {
     }
 
     /// Takes results as `next` gives them, until it gives none.
-    fn take(&mut self, engine: &Shared, next: Next) {
+    fn take(&mut self, engine: &Engine, next: Next) {
         while !self.failed {
             match next(&mut self.calls) {
                 Ok(None) => break,
@@ -179,7 +179,7 @@ impl Agreement {
         }
     }
 
-    fn apply(&mut self, engine: &Shared, least: &[i64]) {
+    fn apply(&mut self, engine: &Engine, least: &[i64]) {
         let Ok(least) = <&Values>::try_from(least) else {
             return;
         };
@@ -187,7 +187,7 @@ impl Agreement {
         match outcome.disagreement {
             None => {}
             Some(Disagreement::Different) => {
-                engine.degrade(
+                engine.telemetry().degrade(
                     "agreement",
                     "the processes take different checkpoints: old versions are not removed any \
                      more (max_versions, scratch_versions), because they may be the last that all \
@@ -196,7 +196,7 @@ impl Agreement {
             }
             Some(Disagreement::Withdrawn) => self.fail(engine, OTHER_HAS_FAILED),
         }
-        for (common, learned) in engine.common.iter().zip(outcome.common) {
+        for (common, learned) in engine.file_side().common().iter().zip(outcome.common) {
             common.lock().learn(learned);
         }
         if let Some((id, persist)) = outcome.persist {
@@ -207,7 +207,7 @@ impl Agreement {
     }
 
     /// Adds to what is decided about a checkpoint's copy, and carries it out once all is decided.
-    fn learn(&mut self, engine: &Shared, id: Id, what: impl FnOnce(&mut Deferred)) {
+    fn learn(&mut self, engine: &Engine, id: Id, what: impl FnOnce(&mut Deferred)) {
         let Some(deferred) = self.deferred.get_mut(&id) else {
             return;
         };
@@ -216,19 +216,19 @@ impl Agreement {
             self.deferred.remove(&id);
             self.rounds.decided(id);
             if !persist {
-                return engine.want_no_persistent(id);
+                return engine.checkpoints().want_no_persistent(id);
             }
-            engine.want_persistent(id, place);
+            engine.file_side().want_persistent(id, place);
         }
     }
 
     /// Gives the agreement up, once. The others may wait for this process's next calls: one last call
     /// of each kind tells them, if MPI can still make it.
-    fn fail(&mut self, engine: &Shared, why: impl Display) {
+    fn fail(&mut self, engine: &Engine, why: impl Display) {
         if std::mem::replace(&mut self.failed, true) {
             return;
         }
-        engine.degrade(
+        engine.telemetry().degrade(
             "agreement given up",
             format!(
                 "the processes agree on nothing any more: {why}; old versions are not removed any \
@@ -245,7 +245,7 @@ impl Agreement {
     }
 
     /// Has every undecided checkpoint copied to a file of its own.
-    fn decide_alone(&mut self, engine: &Shared) {
+    fn decide_alone(&mut self, engine: &Engine) {
         let ids: Vec<Id> = self.deferred.keys().copied().collect();
         for id in ids {
             self.rounds.decided_alone(id);
@@ -259,7 +259,7 @@ impl Agreement {
     /// The application waits for its files: undecided checkpoints are copied. The results get a
     /// moment to come but are not waited for, as another process may wait for this one. Parts of
     /// aggregated files have no other way: their results are waited for.
-    pub(crate) fn await_all(&mut self, engine: &Shared) {
+    pub(crate) fn await_all(&mut self, engine: &Engine) {
         if self.aggregation.is_some() {
             return self.take(engine, CollectiveQueue::wait);
         }
@@ -280,11 +280,11 @@ impl Agreement {
 }
 
 /// The state of a checkpoint's file in each level, and of its parities.
-fn file_state(engine: &Shared) -> impl Fn(Id, usize) -> FileState + '_ {
+fn file_state(engine: &Engine) -> impl Fn(Id, usize) -> FileState + '_ {
     |id, level| match level {
-        0 => engine.file_state(id, FileLevel::Scratch),
-        PARITIES => engine.parity_state(id),
-        _ => engine.file_state(id, FileLevel::Persistent),
+        0 => engine.checkpoints().file_state(id, FileLevel::Scratch),
+        PARITIES => engine.file_side().parity_state(id),
+        _ => engine.checkpoints().file_state(id, FileLevel::Persistent),
     }
 }
 

@@ -39,12 +39,12 @@ struct Captured {
 impl Client {
     /// Takes a whole checkpoint (`VELOC_Checkpoint`).
     pub fn checkpoint(&mut self, name: &str, version: i32) -> Result<()> {
-        let trace = self.engine.trace.clone();
+        let trace = self.engine.trace().clone();
         let _span = trace.span(Activity::Checkpoint).of(name, version);
         let since = Instant::now();
         self.checkpoint_begin(name, version)?;
         self.take_all(false)?;
-        self.engine.metrics.checkpoint_calls.add(0, since.elapsed());
+        self.engine.metrics().checkpoint_calls.add(0, since.elapsed());
         Ok(())
     }
 
@@ -81,11 +81,11 @@ impl Client {
             // Also if the checkpoint does not begin here: it does on the other processes.
             agreement.begin(&self.engine, name, version);
         }
-        let begun = self.engine.files.begin_work(name);
+        let begun = self.engine.files().begin_work(name);
         let mut open = match begun.and_then(|()| self.engine.begin(name, version)) {
             Ok(open) => open,
             Err(failure) => {
-                self.engine.pass_over(name, version);
+                self.engine.checkpoints().pass_over(name, version);
                 self.not_taken();
                 return Err(failure);
             }
@@ -99,7 +99,7 @@ impl Client {
 
     /// Captures protected regions into the open checkpoint.
     pub fn checkpoint_mem(&mut self, selection: &Selection) -> Result<()> {
-        let trace = self.engine.trace.clone();
+        let trace = self.engine.trace().clone();
         let _span = self.span(&trace, Activity::Checkpoint);
         let captured = self.capture(selection, false, None);
         if let Phase::Checkpoint { failed, .. } = &mut self.phase {
@@ -147,7 +147,7 @@ impl Client {
         if let Some(marker) = marker {
             let id = regions.mark_id();
             places.push(write(id, marker)?);
-            self.engine.mark(open.id, id);
+            self.engine.checkpoints().mark(open.id, id);
         }
         for (id, region) in &selected {
             places.push(match region {
@@ -174,7 +174,7 @@ impl Client {
                 places.push(log.chunk(nth)?);
             }
         }
-        let is_first = open.regions.is_empty() && self.engine.config.incremental && !managed;
+        let is_first = open.regions.is_empty() && self.engine.config().incremental && !managed;
         let table = match is_first.then(|| (open.name.clone(), open.version)) {
             Some((name, version)) => {
                 Some(self.only_changes((&name, version), &mut places, &selected)?)
@@ -191,14 +191,14 @@ impl Client {
         let releases: Vec<_> = selected.into_iter().filter_map(release).collect();
         // Memory that is released may change from then on.
         let stays = releases.is_empty();
-        self.engine.capture(open, &places, releases)?;
+        self.engine.capturing().capture(open, &places, releases)?;
         Ok(stays.then_some(Captured { places, _written: written, _log: log, _table: table }))
     }
 
     /// Closes the open checkpoint: it exists from here on, or, if it is given up, never has.
     /// Returns the name and version of a checkpoint that exists.
     pub fn checkpoint_end(&mut self, verdict: Verdict) -> Result<Option<(String, i32)>> {
-        let trace = self.engine.trace.clone();
+        let trace = self.engine.trace().clone();
         let _span = self.span(&trace, Activity::Checkpoint);
         let success = match verdict {
             Verdict::Taken => true,
@@ -217,7 +217,7 @@ impl Client {
     fn is_kept_at_zero(&self) -> bool {
         match &self.phase {
             Phase::Checkpoint { open, routed: Some(routed), .. } => {
-                self.engine.files.warn_once(format!(
+                self.engine.files().warn_once(format!(
                     "checkpoint \"{}\" version {}, the file {}, is given up: VELOC_Checkpoint_end(0) says that it was \
                      not written (VELOC_SUCCESS is 0, too; 1 keeps it)",
                     open.name, open.version, routed.original
@@ -225,7 +225,7 @@ impl Client {
                 false
             }
             Phase::Checkpoint { open, failed: false, .. } if !open.regions.is_empty() => {
-                self.engine.degrade(
+                self.engine.telemetry().degrade(
                     "checkpoint_end",
                     format!(
                         "VELOC_Checkpoint_end(0): checkpoint \"{}\" version {} has its regions and is kept, as VELOC \
@@ -283,7 +283,7 @@ impl Client {
                 let sizes = open.regions.iter().map(|region| region.size);
                 let len = sizes.sum::<u64>() + encoded_len(open.regions.len()) as u64;
                 let id = open.id;
-                let committed = self.engine.commit(open);
+                let committed = self.engine.capturing().commit(open);
                 if let Some(incremental) = &mut self.incremental {
                     match committed {
                         Ok(()) => incremental.taken(),
@@ -292,15 +292,15 @@ impl Client {
                 }
                 let taken = committed.is_ok().then_some((id, len));
                 if let Some(agreement) = &mut self.agreement {
-                    if self.engine.is_past_scratch(id) {
+                    if self.engine.checkpoints().is_past_scratch(id) {
                         // The checkpoint has a file of its own: it is no part of an aggregated one.
                         agreement.taken_alone(&self.engine, id);
                     } else {
                         agreement.taken(&self.engine, taken);
                     }
-                    if waits && self.engine.writes_directly() && agreement.aggregates() {
+                    if waits && self.engine.config().writes_directly() && agreement.aggregates() {
                         // Claimed before it is known where it goes, so that no worker is quicker.
-                        let claim = self.engine.claim(id);
+                        let claim = self.engine.capturing().claim(id);
                         agreement.await_all(&self.engine);
                         let places = captured.as_ref().map(|captured| &*captured.places);
                         return committed.and(claim.copy(places));
@@ -311,13 +311,18 @@ impl Client {
             Phase::Checkpoint { open, routed: Some(routed), .. } => {
                 let id = open.id;
                 let original = routed.original.clone();
-                let committed =
-                    self.engine.commit_routed(open, routed.level, &routed.temporary, original);
+                let committed = self.engine.capturing().commit_routed(
+                    open,
+                    routed.level,
+                    &routed.temporary,
+                    original,
+                );
                 routed.remove_folder();
                 if let Some(agreement) = &mut self.agreement {
                     agreement.taken_alone(&self.engine, id);
-                    if waits && self.engine.writes_directly() {
-                        return committed.and_then(|()| self.engine.wait_persistent(id));
+                    if waits && self.engine.config().writes_directly() {
+                        return committed
+                            .and_then(|()| self.engine.capturing().wait_persistent(id));
                     }
                 }
                 committed
@@ -345,7 +350,7 @@ impl Client {
         if let Some(agreement) = &mut self.agreement {
             agreement.hear(&self.engine);
         }
-        self.engine.is_finished()
+        self.engine.checkpoints().is_finished()
     }
 
     pub(super) fn must_be_idle(&self) -> Result<()> {
@@ -367,7 +372,7 @@ impl Client {
     pub(super) fn end_open_restart(&mut self) {
         if let Phase::Restart { restoring } = &self.phase {
             let (name, version) = (&restoring.name, restoring.version);
-            self.engine.degrade(
+            self.engine.telemetry().degrade(
                 "restart",
                 format!(
                     "the restart of \"{name}\" version {version} was not ended \

@@ -53,7 +53,7 @@ impl Client {
     /// # Errors
     /// There is no good copy of the version, or no memory; or the driver's.
     pub fn differences(&mut self, name: &str, version: i32) -> Result<Vec<Difference>> {
-        let trace = self.engine.trace.clone();
+        let trace = self.engine.trace().clone();
         let _span = trace.span(Activity::Restore).of(name, version);
         self.open_own(name, version)?;
         let compared = self.compare_open();
@@ -77,9 +77,9 @@ impl Client {
                 let len = PIECE.min(region.size - start);
                 stored.resize(len as usize, 0);
                 own.resize(len as usize, 0);
-                self.engine.read_piece(restoring, region, start, &mut stored)?;
+                self.engine.restores().read_piece(restoring, region, start, &mut stored)?;
                 let piece = Place { address: place.address + start, len, ..place };
-                self.engine.read_application(&piece, &mut own)?;
+                self.engine.device_side().read_application(&piece, &mut own)?;
                 found.add(start, &own, &stored);
             }
             if found.bytes > 0 {
@@ -126,7 +126,7 @@ mod tests {
         client.protect(None, 4, memory).unwrap();
         client.checkpoint("x", 1).unwrap();
         assert_eq!(client.differences("x", 1).unwrap(), []);
-        assert_eq!(client.engine.counts().0.restores, 0);
+        assert_eq!(client.engine.checkpoints().counts().0.restores, 0);
         client.checkpoint("x", 2).unwrap();
         let full = client.checkpoint("x", 3).unwrap_err();
         assert_eq!(full.kind(), errors::Kind::NoRoom, "{full}");

@@ -14,11 +14,11 @@ impl Client {
     /// exist: its proof may be older than the version. Read once, unless this job wrote it or
     /// compared its SHA-256. A bad file goes if persistent has a good one, then the nearest.
     pub(super) fn is_as_encoded(&self, name: &str, version: i32) -> bool {
-        let store = &self.engine.files;
+        let store = self.engine.files();
         if self.is_known(name, version) {
             return true;
         }
-        let Some(node) = self.engine.erasure.get() else { return true };
+        let Some(node) = self.engine.file_side().erasure() else { return true };
         let Some(header) = self.own_header(node, name, version) else { return true };
         let encoding = &header.encoding;
         let Some(place) = encoding.index_of(node.own()) else { return true };
@@ -33,7 +33,7 @@ impl Client {
         if persistent.is_none_or(|path| is_member(store, &path, member) != Some(true)) {
             return false;
         }
-        let _naming = self.engine.naming.lock();
+        let _naming = self.engine.file_side().lock_names();
         let removed = files::remove(&scratch);
         removed.map(|()| true).unwrap_or_else(|error| {
             log::warn!("{error}");

@@ -352,7 +352,7 @@ fn is_resting(resting: &mut HashMap<(u64, u64), u32>, range: (u64, u64)) -> bool
 impl Client {
     /// Why the system may not see all writes to this job's host memory.
     fn unseen(&self) -> Option<String> {
-        if self.engine.kernels_reach_host() {
+        if self.engine.device_side().kernels_reach_host() {
             return Some("kernels on the device may write to host memory".to_owned());
         }
         let card = unnoticed()?;
@@ -366,7 +366,7 @@ impl Client {
         places: &mut Vec<Place>,
         selected: &[(i32, Protected)],
     ) -> Result<Vec<u8>> {
-        let chain = self.engine.config.incremental_chain;
+        let chain = self.engine.config().incremental_chain;
         let unseen = self.unseen();
         let incremental = self.incremental.get_or_insert_with(|| Incremental::new(chain, unseen));
         if let Some(why) = incremental.unknown() {
@@ -374,14 +374,14 @@ impl Client {
                 "incremental: what was written since the last checkpoint cannot be asked, so regions are captured \
                  whole, and their blocks compared where a worker writes the file: {why}"
             );
-            self.engine.degrade("incremental", text);
+            self.engine.telemetry().degrade("incremental", text);
         }
-        incremental.hear_of_failures(self.engine.failed_steps());
-        if incremental.may_have_deltas(of.0) && self.engine.has_taken(of.0, of.1) {
+        incremental.hear_of_failures(self.engine.checkpoints().failed_steps());
+        if incremental.may_have_deltas(of.0) && self.engine.checkpoints().has_taken(of.0, of.1) {
             // What was taken from the version that goes has to be in its file, where it is made whole.
             self.engine.settle()?;
         }
-        let common = self.engine.config.host_capture;
+        let common = self.engine.config().host_capture;
         // The way of its own, or that of all.
         let way = |id: i32| {
             let found = selected.binary_search_by_key(&id, |(id, _)| *id).ok()?;
@@ -407,7 +407,7 @@ impl Client {
                  the others are taken whole, and their blocks compared",
                 regions.len()
             );
-            self.engine.degrade("incremental regions", text);
+            self.engine.telemetry().degrade("incremental regions", text);
             regions.truncate(MOST);
             regions.sort_unstable();
         }
@@ -419,7 +419,7 @@ impl Client {
             incremental.plan(of, &regions, &frozen, &self.regions, is_own)?;
         for (id, why) in unwatched {
             let text = format!("incremental: writes to region {id} cannot be noted, so it is captured whole: {why}");
-            self.engine.files.warn_once(text);
+            self.engine.files().warn_once(text);
         }
         let mut all = vec![Place::plain(REGION, table.as_ptr(), table.len())];
         let by_id: HashMap<i32, &Place> = places.iter().map(|place| (place.id, place)).collect();
@@ -443,17 +443,19 @@ impl Client {
     /// These places, of regions of their own name, were restored from a version, and nothing has changed since: the next
     /// checkpoint need not have everything.
     pub(super) fn goes_on_from(&mut self, name: &str, version: i32, places: &[Place]) {
-        if !self.engine.config.incremental {
+        if !self.engine.config().incremental {
             return;
         }
         // What is in memory alone may have the number of an older file.
-        let has_file = |level| self.engine.has_file(name, version, level);
+        let has_file = |level| self.engine.checkpoints().has_file(name, version, level);
         let levels = [FileLevel::Scratch, FileLevel::Persistent];
-        if self.engine.known(name, version).is_some() && !levels.into_iter().any(has_file) {
+        if self.engine.checkpoints().known(name, version).is_some()
+            && !levels.into_iter().any(has_file)
+        {
             return;
         }
-        let Some(number) = self.engine.files.number_in_chain(name, version) else { return };
-        let common = self.engine.config.host_capture;
+        let Some(number) = self.engine.files().number_in_chain(name, version) else { return };
+        let common = self.engine.config().host_capture;
         let protected = self.regions.of(name);
         let can_be_noted = |place: &&Place| {
             let Some(Protected::Memory(memory)) = protected.get(place.id) else { return false };
@@ -469,7 +471,7 @@ impl Client {
         if regions.len() > MOST {
             return;
         }
-        let (chain, unseen) = (self.engine.config.incremental_chain, self.unseen());
+        let (chain, unseen) = (self.engine.config().incremental_chain, self.unseen());
         let incremental = self.incremental.get_or_insert_with(|| Incremental::new(chain, unseen));
         let mappings = Mappings::now();
         let is_own = |address, len| mappings.have_anonymous(address, len);
@@ -478,7 +480,7 @@ impl Client {
 
     /// Refuses the id of the table.
     pub(super) fn check_no_table(&self, id: i32) -> Result<()> {
-        if self.engine.config.incremental && id == REGION {
+        if self.engine.config().incremental && id == REGION {
             return Err(Error::invalid(format!(
                 "the id {id} is the library's: with incremental = true that region has what has changed"
             )));

@@ -45,9 +45,9 @@ use catalog::FileLevel;
 pub use checkpoint::Verdict;
 use config::Config;
 use device::kinds;
-use engine::capture::Open;
 use engine::restore::Restoring;
 use engine::Engine;
+use engine::Open;
 use errors::{Error, Kind, Result};
 use format::names;
 use incremental::Incremental;
@@ -147,7 +147,7 @@ impl Client {
         };
         let engine = Engine::start(config, process, device)?;
         let messages = MessageLog::find();
-        let scratch = messages.and_then(|_| engine.files.directory(FileLevel::Scratch));
+        let scratch = messages.and_then(|_| engine.files().directory(FileLevel::Scratch));
         let offered = scratch.map(Offered::begin).transpose()?;
         Ok(Client {
             offered,
@@ -177,7 +177,7 @@ impl Client {
         // A process that failed must not leave the others waiting in a later collective call.
         let started = all_or_none(&comm, Client::start(config, process))?;
         let mut client = given_up(started, &comm)?;
-        let joined = protect::join(&client.engine.config, &comm)
+        let joined = protect::join(client.engine.config(), &comm)
             .and_then(|node| node.map_or(Ok(()), |node| client.engine.join(node)));
         given_up(all_or_none(&comm, joined)?, &comm)?;
         let agreement = all_or_none(&comm, Agreement::start(&comm, &client.engine))?;
@@ -197,7 +197,7 @@ impl Client {
         self.look_at_groups();
         drop(self.offered.take());
         // The next job gets what is in the host buffer, and need not wait until it is in files.
-        let (drain, all_agree) = self.conclude(drain && !self.engine.hands_over());
+        let (drain, all_agree) = self.conclude(drain && !self.engine.config().hands_over());
         let engine = &self.engine;
         let drained = if drain { engine.drain() } else { engine.hand_over() };
         if drain {
@@ -210,9 +210,9 @@ impl Client {
             let finished = agreement.finish(engine, asked, drain && drained.is_ok());
             // A failure here loses nothing; old versions may stay.
             finished.unwrap_or_else(|error| log::warn!("{error}"));
-            engine.prune_all();
+            engine.file_side().prune_all();
         }
-        let files = self.engine.files.clone();
+        let files = self.engine.files().clone();
         let finished = self.engine.finish();
         files.end_work();
         let freed = comm.filter(|_| mpi_works).map_or(Ok(()), Comm::free);
@@ -223,7 +223,7 @@ impl Client {
     /// drain, and whether all still agree. With erasure coding one process that asks for a drain is
     /// enough: parities are made by all members of a group or by none. Collective.
     fn conclude(&mut self, drain: bool) -> (bool, Result<bool>) {
-        let erasure = self.engine.erasure.get().is_some();
+        let erasure = self.engine.file_side().erasure().is_some();
         let Some(comm) = self.comm.as_ref().filter(|_| erasure || self.agreement.is_some()) else {
             return (drain, Ok(true));
         };
@@ -276,13 +276,13 @@ impl Client {
                 if let Some(routed) = routed {
                     routed.remove_folder();
                 }
-                self.engine.abort(open);
+                self.engine.capturing().abort(open);
                 if let Some(incremental) = &mut self.incremental {
                     incremental.not_taken();
                 }
                 self.not_taken();
             }
-            Phase::Restart { restoring } => self.engine.end_restore(restoring, false),
+            Phase::Restart { restoring } => self.engine.restores().end_restore(restoring, false),
         }
     }
 
@@ -299,12 +299,12 @@ impl Client {
                 )));
             }
         }
-        self.engine.files.begin_work(name)?;
-        self.engine.files.allow_replacing(name);
+        self.engine.files().begin_work(name)?;
+        self.engine.files().allow_replacing(name);
         if let Some(incremental) = &mut self.incremental {
             incremental.begin_anew(name);
         }
-        self.engine.cleanup(name)
+        self.engine.file_side().cleanup(name)
     }
 
     /// The engine, for its figures.
@@ -315,8 +315,8 @@ impl Client {
     /// Counts the time since `since` as initialisation.
     pub fn count_init(&self, since: Instant) {
         let time = since.elapsed();
-        self.engine.metrics.init.add(0, time);
-        self.engine.trace.spent(Activity::Init, since, time, 0);
+        self.engine.metrics().init.add(0, time);
+        self.engine.trace().spent(Activity::Init, since, time, 0);
     }
 
     /// A span about the checkpoint or restart that is open.

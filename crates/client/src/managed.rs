@@ -25,12 +25,12 @@ use trace::Activity;
 impl Client {
     /// Whether the checkpoints of this job are still there for a next one.
     pub fn keeps_files(&self) -> bool {
-        !self.engine.config.ephemeral
+        !self.engine.config().ephemeral
     }
 
     /// Whether there is this level of files, and they outlive the job.
     pub fn has_level(&self, level: FileLevel) -> bool {
-        let files = &self.engine.files;
+        let files = self.engine.files();
         self.keeps_files()
             && match level {
                 FileLevel::Scratch => files.has_scratch(),
@@ -70,23 +70,23 @@ impl Client {
 
     /// The versions of a name that this process has, in memory or in files, good or not.
     pub fn versions(&self, name: &str) -> Result<BTreeSet<i32>> {
-        self.engine.await_earlier_jobs();
-        let mut versions = self.engine.versions(name);
+        self.engine.file_side().await_earlier_jobs();
+        let mut versions = self.engine.checkpoints().versions(name);
         if self.keeps_files() {
-            versions.extend(self.engine.files.versions(name)?);
+            versions.extend(self.engine.files().versions(name)?);
         }
         Ok(versions)
     }
 
     /// Reserves so many places in the order of the next reads, and returns the first.
     pub fn reserve_hints(&self, places: u64) -> u64 {
-        self.engine.reserve_hints(places)
+        self.engine.order().reserve_hints(places)
     }
 
     /// Says at which place in that order a version will be read. With `reads`, versions with a
     /// place are prefetched from now on.
     pub fn expect(&self, name: &str, version: i32, place: Option<u64>, reads: bool) {
-        self.engine.expect_reads(name, &[(version, place)], reads);
+        self.engine.order().expect_reads(name, &[(version, place)], reads);
     }
 
     /// Says at which place each of several versions of a name will be read. Said at once, so that
@@ -94,12 +94,12 @@ impl Client {
     pub fn expect_all(&self, name: &str, places: &[(i32, u64)]) {
         let places: Vec<_> =
             places.iter().map(|(version, place)| (*version, Some(*place))).collect();
-        self.engine.expect_reads(name, &places, true);
+        self.engine.order().expect_reads(name, &places, true);
     }
 
     /// Fails if something has failed in the background that was not reported yet.
     pub fn check_background(&self) -> Result<()> {
-        match self.engine.take_failure() {
+        match self.engine.checkpoints().take_failure() {
             Some(failure) => Err(failure.within("failed in the background")),
             None => Ok(()),
         }
@@ -107,13 +107,13 @@ impl Client {
 
     /// Tries again to bring to files what could not be brought there.
     pub fn try_again(&self) {
-        self.engine.retry();
+        self.engine.checkpoints().retry();
     }
 
     /// How many bytes of checkpoints memory can hold, if there are no files to hold any.
     pub fn room_without_files(&self) -> Option<u64> {
-        let without = self.engine.config.ephemeral && !self.engine.files.has_scratch();
-        without.then(|| self.engine.memory())
+        let without = self.engine.config().ephemeral && !self.engine.files().has_scratch();
+        without.then(|| self.engine.checkpoints().memory())
     }
 
     /// How many bytes of memory are protected for a name.
@@ -127,7 +127,7 @@ impl Client {
 
     /// Drops a version that is of no use any more from memory, where nothing but memory has it.
     pub fn let_go_of(&self, name: &str, version: i32) {
-        self.engine.drop_version(name, version);
+        self.engine.checkpoints().drop_version(name, version);
     }
 
     /// Takes a managed checkpoint that will be read at `place`, or never.
@@ -138,7 +138,7 @@ impl Client {
         place: Option<u64>,
         reads: bool,
     ) -> Result<()> {
-        let trace = self.engine.trace.clone();
+        let trace = self.engine.trace().clone();
         let _span = trace.span(Activity::Checkpoint).of(name, version);
         self.begin(name, version)?;
         self.take_all(true)?;
@@ -215,7 +215,7 @@ impl Client {
 
     /// Restores a version. `next` is the place at which it will be read again.
     pub fn restore_managed(&mut self, name: &str, version: i32, next: Option<u64>) -> Result<()> {
-        let trace = self.engine.trace.clone();
+        let trace = self.engine.trace().clone();
         let _span = trace.span(Activity::Restore).of(name, version);
         self.open_own(name, version)?;
         // Memory that is restored again and again is checked once.
@@ -223,65 +223,65 @@ impl Client {
         let Phase::Restart { restoring } = std::mem::replace(&mut self.phase, Phase::Idle) else {
             return recovered;
         };
-        self.engine.end_restore_expecting(restoring, recovered.is_ok(), next);
+        self.engine.restores().end_restore_expecting(restoring, recovered.is_ok(), next);
         recovered
     }
 
     pub(super) fn open_own(&mut self, name: &str, version: i32) -> Result<()> {
         check_name(name, version).and_then(|()| self.must_be_idle())?;
         let part_of = |id| self.regions.of(name).part(id);
-        let restoring = self.engine.begin_restore(name, version, part_of)?;
+        let restoring = self.engine.restores().begin_restore(name, version, part_of)?;
         self.phase = Phase::Restart { restoring };
         Ok(())
     }
 
     /// Whether a version has a file in its place in a level.
     pub fn has_file(&self, name: &str, version: i32, level: FileLevel) -> bool {
-        self.engine.has_file(name, version, level)
+        self.engine.checkpoints().has_file(name, version, level)
     }
 
     /// Whether this process has its parities of a version.
     pub fn has_parities(&self, name: &str, version: i32) -> bool {
-        let Some(node) = self.engine.erasure.get() else { return false };
-        match self.engine.has_taken(name, version) {
+        let Some(node) = self.engine.file_side().erasure() else { return false };
+        match self.engine.checkpoints().has_taken(name, version) {
             true => node.parity_state(&(name.into(), version)) == FileState::Present,
             // Parities of an earlier job are known by their file alone.
-            false => self.engine.files.has_parities(name, version),
+            false => self.engine.files().has_parities(name, version),
         }
     }
 
     /// Whether this process has its parities of a version, or will have them as far as it knows.
     pub fn may_have_parities(&self, name: &str, version: i32) -> bool {
-        let node = self.engine.erasure.get();
+        let node = self.engine.file_side().erasure();
         self.has_parities(name, version)
             || node.is_some_and(|node| node.may_protect(&(name.into(), version)))
     }
 
     /// Whether versions of a name may be chosen for parities that are made at intervals.
     pub fn choose_parities_from(&self, name: &str, may: bool) {
-        if let Some(node) = self.engine.erasure.get() {
+        if let Some(node) = self.engine.file_side().erasure() {
             node.set_selectable(name, may);
         }
     }
 
     /// Removes a version's file from a level, unless it is in use. Whether it is gone.
     pub fn retire(&self, name: &str, version: i32, level: FileLevel) -> Result<bool> {
-        self.engine.retire(level, name, version)
+        self.engine.file_side().retire(level, name, version)
     }
 
     /// Removes a version from memory and files.
     pub fn remove(&self, name: &str, version: i32) -> Result<()> {
-        self.engine.remove_everywhere(name, &BTreeSet::from([version]))
+        self.engine.file_side().remove_everywhere(name, &BTreeSet::from([version]))
     }
 
     /// Removes all versions of a name from memory and files. What is being written is waited for.
     pub fn remove_all(&self, name: &str) -> Result<()> {
         let mut versions = self.versions(name)?;
-        if self.engine.erasure.get().is_some() {
+        if self.engine.file_side().erasure().is_some() {
             // Parities can be there without the checkpoint that they belong to.
-            versions.extend(self.engine.files.versions_of_anybody(name)?);
+            versions.extend(self.engine.files().versions_of_anybody(name)?);
         }
-        self.engine.remove_everywhere(name, &versions)
+        self.engine.file_side().remove_everywhere(name, &versions)
     }
 
     /// A digest of the memory that is protected for a name, without the manager's region. `None`:

@@ -88,7 +88,7 @@ impl Client {
             self.look_at_empty(id, &region);
             self.regions.group_mut(group).protect(id, Protected::Memory(region));
         }
-        self.engine.expect(self.regions.group_mut(group).bytes());
+        self.engine.host_side().expect(self.regions.group_mut(group).bytes());
     }
 
     /// Protects an object, which the application writes and reads by itself.
@@ -132,7 +132,9 @@ impl Client {
             Ok(true) => {}
             Ok(false) => return Ok(PAGEABLE),
             Err(error) => {
-                self.engine.degrade("driver", format!("going on without a device: {error}"));
+                self.engine
+                    .telemetry()
+                    .degrade("driver", format!("going on without a device: {error}"));
                 // The application may use the device all the same; its memory is not the host's.
                 return if access::is_readable(address, len) { Ok(PAGEABLE) } else { Err(error) };
             }
@@ -151,13 +153,13 @@ impl Client {
 
     /// The kind of memory that the driver reports.
     fn known(&self, address: u64, len: u64) -> Result<Pointer> {
-        if !self.engine.has_device() {
+        if !self.engine.device_side().has_device() {
             match kinds::device_of(address)? {
                 Some(device) => self.engine.attach(device)?,
                 None => return Ok(PAGEABLE),
             }
         }
-        Pointer::classify(self.engine.device()?, address, len)
+        Pointer::classify(self.engine.device_side().device()?, address, len)
     }
 
     /// Where a protected region's first `len` bytes are now. Device memory that the driver does not
@@ -192,17 +194,17 @@ impl Client {
             if !kinds::is_there()? {
                 return Err(Error::invalid("a stream was given, but no CUDA driver is loaded"));
             }
-            if !self.engine.has_device() {
+            if !self.engine.device_side().has_device() {
                 let device = kinds::current()?.ok_or_else(|| {
                     Error::invalid("a stream was given, but no context is current")
                 })?;
                 self.engine.attach(device)?;
             }
-            let device = self.engine.device()?;
+            let device = self.engine.device_side().device()?;
             // SAFETY: the caller's promise.
             Some(unsafe { ApplicationStream::new(device, stream) }?)
         };
-        *self.engine.stream.lock() = new;
+        self.engine.device_side().set_stream(new);
         Ok(())
     }
 }

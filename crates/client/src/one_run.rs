@@ -45,8 +45,8 @@ impl Client {
         of: Option<u32>,
     ) -> Result<Option<Identity>> {
         let copies = match of {
-            Some(rank) => self.engine.files.of_rank(rank).identities(name, version),
-            None => self.engine.identities(name, version),
+            Some(rank) => self.engine.files().of_rank(rank).identities(name, version),
+            None => self.engine.checkpoints().identities(name, version),
         };
         let all: Vec<(String, i32, Vec<Identity>)> =
             gather(comm, &(name.to_owned(), version, copies))?;
@@ -61,7 +61,7 @@ impl Client {
         let known = i64::from(nearest != Some(Identity::UNKNOWN));
         let [least, negated, all_known] = comm.allreduce_min([least, negated, known])?;
         if all_known == 0 && os::logging::speaks_for_all() {
-            self.engine.files.warn_once(format!(
+            self.engine.files().warn_once(format!(
                 "the checkpoints of \"{name}\" do not say which run made them, on one rank at least, so it is not \
                  compared whether the ranks' are of one"
             ));
@@ -71,13 +71,13 @@ impl Client {
 
     /// Whether all processes have copies of one run of a version that each of them has. Collective.
     pub(super) fn have_one_run(&self, name: &str, version: i32) -> Result<bool> {
-        let nearest = self.engine.nearest_identity(name, version);
+        let nearest = self.engine.checkpoints().nearest_identity(name, version);
         match &self.comm {
             Some(comm) if !self.is_of_one_run(name, nearest)? => {
                 let common = self.common_run(comm, name, version, None)?;
                 if common.is_none() {
                     self.engine
-                        .files
+                        .files()
                         .warn_once(format!("passing over {}", of_several_runs(name, version)));
                 }
                 Ok(common.is_some())

@@ -69,17 +69,17 @@ fn prepare(config: &Config) -> Result<Option<Prepared>> {
 impl Client {
     /// Whether lost files can be rebuilt: the same on all processes.
     pub(super) fn can_rebuild(&self) -> bool {
-        self.comm.is_some() && self.engine.erasure.get().is_some()
+        self.comm.is_some() && self.engine.file_side().erasure().is_some()
     }
 
     /// Whether this process has a copy of a version that it can restore.
     pub(super) fn has(&self, name: &str, version: i32) -> bool {
-        self.engine.can_restore(name, version).is_ok()
+        self.engine.restores().can_restore(name, version).is_ok()
     }
 
     /// Whether this job has taken or restored a version here.
     pub(super) fn is_known(&self, name: &str, version: i32) -> bool {
-        self.engine.known(name, version).is_some()
+        self.engine.checkpoints().known(name, version).is_some()
     }
 
     /// Rebuilds a version in scratch on every process that says by `restorable` that it has no good
@@ -97,7 +97,7 @@ impl Client {
         let mut below = i64::from(version);
         while let (None, Some(comm)) = (&failed, &self.comm) {
             // The highest of those that the processes lack.
-            let lacks = self.engine.files.missing_base(name, version).map_or(-1, i64::from);
+            let lacks = self.engine.files().missing_base(name, version).map_or(-1, i64::from);
             let missing = -comm.allreduce_min_i64(-lacks)?;
             if missing < 0 {
                 break;
@@ -117,7 +117,7 @@ impl Client {
     }
 
     fn rebuild_file(&self, name: &str, version: i32, restorable: bool) -> Result<Option<Error>> {
-        let (Some(comm), Some(node)) = (&self.comm, self.engine.erasure.get()) else {
+        let (Some(comm), Some(node)) = (&self.comm, self.engine.file_side().erasure()) else {
             return Ok(Some(Error::new(Kind::NotFound, "there is no erasure coding")));
         };
         let relocated = self.relocate(comm, node, name, version, restorable)?;
@@ -125,7 +125,7 @@ impl Client {
         let standing = Inventory {
             restorable,
             // A version that was only found is judged, also if it is open by now.
-            known: self.engine.has_taken(name, version),
+            known: self.engine.checkpoints().has_taken(name, version),
             parity: self.own_header(node, name, version),
         };
         let standings = gather(comm, &standing)?;
@@ -167,7 +167,7 @@ impl Client {
 
     /// The header of this process's parity file of a version, if it has one.
     pub(super) fn own_header(&self, node: &Node, name: &str, version: i32) -> Option<Header> {
-        let path = self.engine.files.parity_path(name, version).ok()?;
+        let path = self.engine.files().parity_path(name, version).ok()?;
         let found = match ParityFile::read(&path) {
             Ok(found) => found.header,
             Err(error) => {
@@ -200,7 +200,7 @@ impl Client {
             let member = &encoding.members[place];
             let id =
                 |digest| FileId { name: encoding.name.clone(), version: encoding.version, digest };
-            let files = &self.engine.files;
+            let files = self.engine.files();
             let mut whole = Intact::default();
             let scratch = files.scratch_path(&encoding.name, encoding.version).ok();
             let persistent = files.persistent_path(&encoding.name, encoding.version);
@@ -248,7 +248,7 @@ impl Client {
         let parities = rebuild.parities.clone();
         let mut pieces =
             RemotePieces::new(encoding, parities, &mut peers, node.own(), node.served());
-        let store = &self.engine.files;
+        let store = self.engine.files();
         let temporary = store.temporary(&store.scratch_path(name, version)?);
         let written = files::create(&temporary).and_then(|file| {
             let mut at = 0;
@@ -261,12 +261,12 @@ impl Client {
             files::finish_write(&file, &temporary, Durability::Unsynced)
         });
         let named = written.and_then(|()| {
-            let naming = self.engine.naming.lock();
+            let naming = self.engine.file_side().lock_names();
             let own = &encoding.members[rebuild.own];
             let by = (own.identity, own.routed.as_deref());
             store.publish_rebuilt(&naming, &temporary, name, version, by)?;
             // Memory may still have bytes of an old file.
-            self.engine.forget_found(name, version);
+            self.engine.checkpoints().forget_found(name, version);
             Ok(())
         });
         match &named {

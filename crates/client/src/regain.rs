@@ -32,19 +32,19 @@ impl Client {
     /// # Errors
     /// MPI's.
     pub fn regain(&self, name: &str, newest: bool, ready: bool) -> Result<()> {
-        let (Some(comm), Some(node)) = (&self.comm, self.engine.erasure.get()) else {
+        let (Some(comm), Some(node)) = (&self.comm, self.engine.file_side().erasure()) else {
             return Ok(());
         };
         if !self.all_agree(ready)? {
             return Ok(());
         }
-        self.engine.await_earlier_jobs();
-        let mut versions = self.engine.files.versions_of_anybody(name).unwrap_or_else(|error| {
+        self.engine.file_side().await_earlier_jobs();
+        let mut versions = self.engine.files().versions_of_anybody(name).unwrap_or_else(|error| {
             // Versions that this process cannot look for may still be rebuilt.
             log::warn!("{error}");
             BTreeSet::new()
         });
-        versions.extend(self.engine.versions(name));
+        versions.extend(self.engine.checkpoints().versions(name));
         let held = |version| (version, self.held(node, name, version));
         let own: Holding = versions.into_iter().map(held).collect();
         let all: Vec<Holding> = gather(comm, &own)?;

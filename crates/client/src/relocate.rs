@@ -93,7 +93,7 @@ impl Client {
         version: i32,
         restorable: bool,
     ) -> Result<Relocated> {
-        let store = &self.engine.files;
+        let store = self.engine.files();
         let missing = |path: Result<PathBuf>| path.is_ok_and(|path| !path.exists());
         let scratch = store.scratch_directory().unwrap_or(Path::new(""));
         // A damaged file is not missing: another process may see it under the same name.
@@ -159,10 +159,11 @@ impl Client {
         seen: &mut Seen,
         offers: &mut Vec<ServedFile>,
     ) {
-        let parities = self.engine.files.foreign_parities(name, version).unwrap_or_else(|error| {
-            log::warn!("{error}");
-            Vec::new()
-        });
+        let parities =
+            self.engine.files().foreign_parities(name, version).unwrap_or_else(|error| {
+                log::warn!("{error}");
+                Vec::new()
+            });
         let own = &all[node.own() as usize];
         for (rank, path) in parities {
             // In a directory that processes share, the file is where it belongs.
@@ -198,20 +199,20 @@ impl Client {
         (rank, piece): (u32, Piece),
         offers: &mut Vec<ServedFile>,
     ) -> Option<Found> {
-        let (path, routed) = self.engine.files.foreign(name, version, rank, piece)?;
+        let (path, routed) = self.engine.files().foreign(name, version, rank, piece)?;
         let encoding = match piece {
             Piece::Data => None,
             Piece::Parity => Some(ParityFile::read(&path).ok()?.header.encoding),
         };
         if piece == Piece::Data && routed.is_none() {
-            if let Err(error) = self.engine.files.check_foreign(&path, name, version, rank) {
-                self.engine.files.warn_once(format!("{error}; it is not taken"));
+            if let Err(error) = self.engine.files().check_foreign(&path, name, version, rank) {
+                self.engine.files().warn_once(format!("{error}; it is not taken"));
                 return None;
             }
         }
         let file = files::open(&path).ok()?;
         let (len, digest) = parity::digest(&file, &path).ok()?;
-        let identity = self.engine.files.identity_of(&file, &path);
+        let identity = self.engine.files().identity_of(&file, &path);
         let source = Source { file: file.into(), path, start: 0 };
         offers.push(node.served().serve(id(name, version, rank, piece), source));
         Some(Found { rank, piece, routed, content: Content { len, digest }, identity, encoding })
@@ -231,7 +232,7 @@ impl Client {
         said: &DigestVotes,
     ) -> Result<Option<(u32, &'a Found)>> {
         let kept = match piece {
-            Piece::Data => self.engine.files.kept_checksum(name, version),
+            Piece::Data => self.engine.files().kept_checksum(name, version),
             Piece::Parity => Ok(None),
         };
         let kept = kept.unwrap_or_else(|error| {
@@ -286,12 +287,12 @@ impl Client {
         from: u32,
         file: &Found,
     ) -> Result<()> {
-        let store = &self.engine.files;
+        let store = self.engine.files();
         let temporary = store.temporary(&store.scratch_path(name, version)?);
         let id = id(name, version, node.own(), file.piece);
         let copied = fetch(node, from, id, file.content, &temporary);
         let named = copied.and_then(|()| {
-            let naming = self.engine.naming.lock();
+            let naming = self.engine.file_side().lock_names();
             match file.piece {
                 Piece::Data => {
                     let by = (file.identity, file.routed.as_deref());

@@ -36,7 +36,7 @@ struct Prepared {
 impl Client {
     /// `rank`, if it is another one than this process's.
     pub(super) fn other(&self, rank: Option<u32>) -> Option<u32> {
-        rank.filter(|&rank| rank != self.engine.files.rank())
+        rank.filter(|&rank| rank != self.engine.files().rank())
     }
 
     /// Restores a whole checkpoint (`VELOC_Restart`), of the rank `of` if there is one. Collective
@@ -44,7 +44,7 @@ impl Client {
     /// checkpoint and has the memory for it. A process without others compares the checksum of an
     /// earlier job's file while it restores, so that the file is read once.
     pub fn restart(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
-        let trace = self.engine.trace.clone();
+        let trace = self.engine.trace().clone();
         let _span = trace.span(Activity::Restore).of(name, version);
         let since = Instant::now();
         let (prepared, unread) = self.open_restart(name, version, of, Some(&Selection::All))?;
@@ -58,11 +58,11 @@ impl Client {
         if unread {
             // From here on the engine knows the checkpoint, and knows that it is good.
             let part_of = |id| self.regions.of(name).part(id);
-            if let Ok(known) = self.engine.begin_restore(name, version, part_of) {
-                self.engine.end_restore(known, true);
+            if let Ok(known) = self.engine.restores().begin_restore(name, version, part_of) {
+                self.engine.restores().end_restore(known, true);
             }
         }
-        self.engine.metrics.restart_calls.add(0, since.elapsed());
+        self.engine.metrics().restart_calls.add(0, since.elapsed());
         Ok(())
     }
 
@@ -79,7 +79,7 @@ impl Client {
         called: impl Fn(usize) -> String,
         consumed: bool,
     ) -> Result<()> {
-        let trace = self.engine.trace.clone();
+        let trace = self.engine.trace().clone();
         let _span = trace.span(Activity::Restore).of(name, version);
         let since = Instant::now();
         let list = list.and_then(|list| self.checked_list(Some(name), list, called));
@@ -103,7 +103,7 @@ impl Client {
         self.regions.exchange(name, own);
         list?;
         restored?;
-        self.engine.metrics.restart_calls.add(0, since.elapsed());
+        self.engine.metrics().restart_calls.add(0, since.elapsed());
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl Client {
         let proper = proper.and_then(|()| not_held());
         let end = |begun: Result<Begun>| {
             if let Ok(begun) = begun {
-                self.engine.end_restore(begun.restoring, false);
+                self.engine.restores().end_restore(begun.restoring, false);
             }
         };
         let any = Identity::UNKNOWN;
@@ -184,7 +184,7 @@ impl Client {
         let Begun { restoring, prepared, unread } = begun?;
         self.phase = Phase::Restart { restoring };
         if other.is_none() {
-            self.engine.warn_of_backlog(name);
+            self.engine.file_side().warn_of_backlog(name);
         }
         Ok((prepared?, unread))
     }
@@ -204,28 +204,30 @@ impl Client {
         let (other, agrees) = (self.other(of), self.has_others());
         let mut unread = None;
         if matches!(copied, Some(Selection::All)) && !agrees && other.is_none() {
-            unread = self.engine.begin_restore_unproven(name, version, part_of);
+            unread = self.engine.restores().begin_restore_unproven(name, version, part_of);
         }
         let is_unread = unread.is_some();
         let restoring = match (unread, other) {
             (Some(restoring), _) => restoring,
             (None, Some(rank)) => {
-                self.engine.begin_restore_of((rank, wanted), name, version, part_of)?
+                self.engine.restores().begin_restore_of((rank, wanted), name, version, part_of)?
             }
             (None, None) => {
-                let own = self.engine.begin_restore_of_run(wanted, name, version, part_of);
+                let own =
+                    self.engine.restores().begin_restore_of_run(wanted, name, version, part_of);
                 // Who names a rank may restore what a job of any number of processes has left.
                 match (own, of) {
-                    (Err(error), Some(rank)) if error.kind() == Kind::OtherJob => {
-                        self.engine.begin_restore_of((rank, wanted), name, version, part_of)?
-                    }
+                    (Err(error), Some(rank)) if error.kind() == Kind::OtherJob => self
+                        .engine
+                        .restores()
+                        .begin_restore_of((rank, wanted), name, version, part_of)?,
                     (own, _) => own?,
                 }
             }
         };
-        let looked = if agrees { self.engine.look_ahead(&restoring) } else { Ok(()) };
+        let looked = if agrees { self.engine.restores().look_ahead(&restoring) } else { Ok(()) };
         if let Err(error) = looked {
-            self.engine.end_restore(restoring, false);
+            self.engine.restores().end_restore(restoring, false);
             return Err(error);
         }
         let prepare = |copied: &Selection| self.prepare(&restoring, copied, |_, _| false);
@@ -265,7 +267,7 @@ impl Client {
             return Ok(None);
         };
         // Parities of a version that this job itself has taken may still be on their way.
-        let taken = self.engine.has_taken(name, version);
+        let taken = self.engine.checkpoints().has_taken(name, version);
         let told = [own, restorable, taken].map(i64::from);
         let [own, good, taken] = comm.allreduce_min(told)?.map(|least| least == 1);
         if !own || good && (taken || self.parities_are_alike(comm, name, version)?) {
@@ -294,8 +296,8 @@ impl Client {
         check_name(name, version)?;
         self.sizes_asked.set(true);
         let part_of = |id| self.regions.of(name).part(id);
-        let id = self.engine.find(name, version, part_of)?;
-        let regions = self.engine.regions_to_restore(id, name, version, part_of)?;
+        let id = self.engine.restores().find(name, version, part_of)?;
+        let regions = self.engine.restores().regions_to_restore(id, name, version, part_of)?;
         regions.iter().find(|found| found.id == region).map(|found| found.size).ok_or_else(|| {
             Error::new(
                 Kind::NotFound,
@@ -307,7 +309,7 @@ impl Client {
     /// Copies regions back to the protected memory. Everything is checked before the first byte is
     /// overwritten: each selected region of the checkpoint has memory that is large enough.
     pub fn recover(&mut self, selection: &Selection) -> Result<()> {
-        let trace = self.engine.trace.clone();
+        let trace = self.engine.trace().clone();
         let _span = self.span(&trace, Activity::Restore);
         self.recover_selected(selection)
     }
@@ -357,7 +359,7 @@ impl Client {
         let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
         // The message log of another rank is of no use to this one.
         let mut messages: Option<(MessageLog, Vec<u8>)> = None;
-        let is_own = restoring.rank(&self.engine) == self.engine.files.rank();
+        let is_own = self.engine.restores().rank_of(restoring) == self.engine.files().rank();
         let bytes_of = |region: &Region| {
             let reading =
                 |error: Error| error.within(about(format!("reading region {}", region.id)));
@@ -447,7 +449,7 @@ impl Client {
         if !protected().any(|id| selection.has(id) && has(id)) {
             return Err(Error::new(Kind::NotFound, text));
         }
-        self.engine.files.warn_once(format!("{text}: their memory stays as it is"));
+        self.engine.files().warn_once(format!("{text}: their memory stays as it is"));
         Ok(())
     }
 
@@ -456,13 +458,13 @@ impl Client {
         let about = |text: String| {
             format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
         };
-        self.engine.recover(restoring, &prepared.places)?;
+        self.engine.restores().recover(restoring, &prepared.places)?;
         self.allow_replacing(restoring);
         for (id, object, bytes) in &prepared.objects {
             let read = object.read(bytes);
             let hint = read.map_err(|error| error.within(about(format!("region {id}"))))?;
             if let Some(hint) = hint {
-                self.engine.files.warn_once(format!("region {id}: {hint}"));
+                self.engine.files().warn_once(format!("region {id}: {hint}"));
             }
         }
         if let Some((log, bytes)) = &prepared.messages {
@@ -475,10 +477,10 @@ impl Client {
     /// Who has restored what another job has left may replace it.
     fn allow_replacing(&self, restoring: &Restoring) {
         let (name, version) = (&restoring.name, restoring.version);
-        if restoring.rank(&self.engine) != self.engine.files.rank()
-            || !self.engine.has_taken(name, version)
+        if self.engine.restores().rank_of(restoring) != self.engine.files().rank()
+            || !self.engine.checkpoints().has_taken(name, version)
         {
-            self.engine.files.allow_replacing(name);
+            self.engine.files().allow_replacing(name);
         }
     }
 
@@ -487,7 +489,7 @@ impl Client {
         let chunks = restoring.regions.iter().filter(|region| is_chunk(region.id));
         for region in chunks.take(log.begin(bytes)?) {
             let place = log.place(region.id, region.size)?;
-            self.engine.recover(restoring, &[place])?;
+            self.engine.restores().recover(restoring, &[place])?;
         }
         log.read(bytes, self.regions.of(&restoring.name))
     }
@@ -496,7 +498,7 @@ impl Client {
     pub fn restart_end(&mut self, success: bool) -> Result<()> {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Restart { restoring } => {
-                self.engine.end_restore(restoring, success);
+                self.engine.restores().end_restore(restoring, success);
                 Ok(())
             }
             other => {

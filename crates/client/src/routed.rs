@@ -95,7 +95,7 @@ impl Client {
                     "{original}: there is no open checkpoint or restart"
                 )));
             }
-            Phase::Checkpoint { .. } if self.engine.config.ephemeral => {
+            Phase::Checkpoint { .. } if self.engine.config().ephemeral => {
                 return Err(Error::invalid(format!(
                     "{original}: an ephemeral job (ephemeral = true) keeps no \
                      files"
@@ -121,11 +121,11 @@ impl Client {
                     }
                     None => {
                         let (name, version) = (open.name.clone(), open.version);
-                        let files = &self.engine.files;
+                        let files = self.engine.files();
                         let bytes = self.routed_bytes.entry(name.clone());
                         let bytes = *bytes
                             .or_insert_with(|| files.expected_len(&name, Path::new(&original)));
-                        let new = self.engine.place_routed(open, bytes, |level| {
+                        let new = self.engine.capturing().place_routed(open, bytes, |level| {
                             Routed::create(files, level, &name, version, &original)
                         })?;
                         routed.insert(new).temporary.clone()
@@ -134,16 +134,16 @@ impl Client {
             }
             Phase::Restart { restoring } => {
                 let since = Instant::now();
-                let files = restoring.files(&self.engine);
-                let lock = || self.engine.naming.lock();
+                let files = self.engine.restores().files_of(restoring);
+                let lock = || self.engine.file_side().lock_names();
                 let (path, bytes) = files.fetch_routed(&restoring.name, restoring.version, lock)?;
-                self.engine.files.allow_replacing(&restoring.name);
+                self.engine.files().allow_replacing(&restoring.name);
                 if bytes > 0 {
                     self.engine
-                        .metrics
+                        .metrics()
                         .hop((Stop::Persistent, Stop::Scratch))
                         .add(bytes, since.elapsed());
-                    self.engine.metrics.waited(Cause::File, since);
+                    self.engine.metrics().waited(Cause::File, since);
                 }
                 path
             }

@@ -22,14 +22,14 @@ impl Client {
         let bound = if version == 0 { i32::MAX } else { version };
         let checked = check_name(name, version);
         if let (Some(rank), Ok(())) = (self.other(of), &checked) {
-            return newest_file(&self.engine.files.of_rank(rank), name, bound, None);
+            return newest_file(&self.engine.files().of_rank(rank), name, bound, None);
         }
-        let found = match self.engine.config.newest_by {
+        let found = match self.engine.config().newest_by {
             NewestBy::Number => self.newest_of_all(name, bound, checked, of.is_some()),
             NewestBy::Time => self.newest_by_time(name, bound, checked, of.is_some()),
         };
         if let Ok(Some(version)) = found {
-            self.engine.warn_of_backlog(name);
+            self.engine.file_side().warn_of_backlog(name);
             self.look_at_times(name, bound, version);
         }
         found
@@ -44,7 +44,7 @@ impl Client {
         checked: Result<()>,
         alone: bool,
     ) -> Result<Option<i32>> {
-        let last = self.engine.taken_last(name, bound).unwrap_or(bound);
+        let last = self.engine.checkpoints().taken_last(name, bound).unwrap_or(bound);
         let last = match self.comm.as_ref().filter(|_| !alone) {
             Some(comm) => comm.allreduce_min_i64(i64::from(last))? as i32,
             None => last,
@@ -65,8 +65,10 @@ impl Client {
         if !os::logging::speaks_for_all() {
             return;
         }
-        if let Some(last) = self.engine.taken_last(name, bound).filter(|last| *last < found) {
-            self.engine.files.warn_once(format!(
+        if let Some(last) =
+            self.engine.checkpoints().taken_last(name, bound).filter(|last| *last < found)
+        {
+            self.engine.files().warn_once(format!(
                 "version {found} of \"{name}\" has the highest number, and version {last} was taken after it, by a run that \
                  began anew or went back, or takes numbers again: with newest_by = time a restart begins with version {last}"
             ));
@@ -80,7 +82,7 @@ impl Client {
             version => format!("version {version} or an older one"),
         };
         let other = self.other(of);
-        let files = &self.engine.files;
+        let files = self.engine.files();
         let place = match other {
             Some(rank) => format!("of rank {rank}"),
             None if of.is_none() && self.has_others() => {
@@ -102,7 +104,7 @@ impl Client {
     ) -> Result<Option<i32>> {
         if alone {
             // Who names a rank may restore what a job of any number of processes has left.
-            let of_any_job = self.engine.files.of_rank(self.engine.files.rank());
+            let of_any_job = self.engine.files().of_rank(self.engine.files().rank());
             return checked.and_then(|()| self.newest_in(&of_any_job, name, bound));
         }
         self.all_or_none(checked)?;
@@ -161,7 +163,7 @@ impl Client {
 
     fn tell_none_in_common(&self, name: &str, newest_of_any: i64) {
         if os::logging::speaks_for_all() {
-            self.engine.files.warn_once(format!(
+            self.engine.files().warn_once(format!(
                 "no version of \"{name}\" is on all ranks; the newest on any of them is {newest_of_any}: all ranks \
                  have to take the same versions"
             ));
@@ -205,7 +207,7 @@ impl Client {
                 None
             });
             // Processes may have changed places: their files are then in each other's directories.
-            let anybody = self.engine.files.versions_of_anybody(name).unwrap_or_default();
+            let anybody = self.engine.files().versions_of_anybody(name).unwrap_or_default();
             let seen = found.max(anybody.range(..=bound).next_back().copied());
             // A version that one process has may be rebuilt on the others.
             let highest = -comm.allreduce_min_i64(-i64::from(seen.unwrap_or(-1)))? as i32;
@@ -235,7 +237,7 @@ impl Client {
     }
 
     fn newest(&self, name: &str, bound: i32) -> Result<Option<i32>> {
-        self.newest_in(&self.engine.files, name, bound)
+        self.newest_in(self.engine.files(), name, bound)
     }
 
     fn newest_in(&self, files: &Files, name: &str, bound: i32) -> Result<Option<i32>> {
@@ -244,8 +246,8 @@ impl Client {
             // No file can have a newer version, and a folder of many files takes long to read.
             return Ok(known);
         }
-        self.engine.warn_of_nothing_inherited();
-        self.engine.await_earlier_jobs();
+        self.engine.succession().warn_of_nothing_inherited();
+        self.engine.file_side().await_earlier_jobs();
         newest_file(files, name, bound, known)
     }
 
@@ -253,10 +255,10 @@ impl Client {
     /// from a file.
     fn newest_known(&self, name: &str, mut bound: i32) -> Option<i32> {
         loop {
-            let version = self.engine.newest(name, bound)?;
-            match self.engine.can_restore(name, version) {
+            let version = self.engine.checkpoints().newest(name, bound)?;
+            match self.engine.restores().can_restore(name, version) {
                 Ok(()) => return Some(version),
-                Err(error) => pass_over(&self.engine.files, name, version, &error),
+                Err(error) => pass_over(self.engine.files(), name, version, &error),
             }
             bound = version.checked_sub(1)?;
         }
@@ -266,7 +268,7 @@ impl Client {
     /// or none has: a job that rebuilt the version may have ended before it had made them again,
     /// and a directory that was away may have old ones.
     pub(super) fn parities_are_alike(&self, comm: &Comm, name: &str, version: i32) -> Result<bool> {
-        let Some(node) = self.engine.erasure.get() else { return Ok(true) };
+        let Some(node) = self.engine.file_side().erasure() else { return Ok(true) };
         let own = self.own_header(node, name, version).map(|header| header.encoding);
         let id = own.as_ref().map(Encoding::id);
         let all: Vec<Option<Checksum>> = gather(comm, &id)?;

@@ -33,7 +33,7 @@ impl Ways {
     pub(super) fn count(self, engine: &Engine, blocked: Duration) {
         if self.bytes > 0 {
             let of = self.of.as_ref().map(|(name, version)| (name.as_str(), *version));
-            engine.count_snapshot(of, self.taken, self.reason, self.bytes, blocked);
+            engine.captures().count_snapshot(of, self.taken, self.reason, self.bytes, blocked);
         }
     }
 }
@@ -49,21 +49,21 @@ impl Client {
 
     /// The ways of the open checkpoint, which ends with the call under way.
     pub(super) fn ways(&self) -> Ways {
-        let wanted = self.engine.config.host_capture;
+        let wanted = self.engine.config().host_capture;
         let (bytes, of) = match &self.phase {
             Phase::Checkpoint { open, .. } => {
                 let of = || (open.name.clone(), open.version);
-                (self.regions.of(&open.name).bytes(), self.engine.trace.is_on().then(of))
+                (self.regions.of(&open.name).bytes(), self.engine.trace().is_on().then(of))
             }
             _ => (0, None),
         };
         let (common, reason) = match wanted {
-            _ if self.engine.writes_directly() => (Capture::Copy, "mode = sync"),
+            _ if self.engine.config().writes_directly() => (Capture::Copy, "mode = sync"),
             Some(way) => (way, way.row().reason),
             // Network cards write past the protection, and what is protected cannot be watched.
             None => {
-                let unprotected = self.agreement.is_some() || self.engine.config.incremental;
-                self.engine.choose_capture(bytes, unprotected)
+                let unprotected = self.agreement.is_some() || self.engine.config().incremental;
+                self.engine.capturing().choose_capture(bytes, unprotected)
             }
         };
         Ways {
@@ -89,7 +89,7 @@ impl Client {
         place: &Place,
     ) -> Result<Capture> {
         let own = memory.terms.capture;
-        let wanted = match self.engine.writes_directly() {
+        let wanted = match self.engine.config().writes_directly() {
             true => Capture::Copy,
             false => own.unwrap_or(ways.common),
         };
@@ -104,7 +104,7 @@ impl Client {
                     Why::Memory(why) => format!("host_capture: region {} {why}", place.id),
                 };
                 if !ways.is_chosen || own.is_some() {
-                    self.engine.files.warn_once(text.clone());
+                    self.engine.files().warn_once(text.clone());
                 }
                 ways.reason = text.into();
                 way
@@ -130,7 +130,7 @@ impl Client {
         let without_protection = match wanted {
             Capture::Copy | Capture::Lent => return Ok(wanted),
             Capture::Fork => None,
-            Capture::Protect => match self.engine.can_freeze() {
+            Capture::Protect => match self.engine.captures().can_freeze() {
                 Ok(()) if mappings.have_anonymous(address, len) => return Ok(wanted),
                 // The application says that nobody else writes to it.
                 Ok(()) if by_itself && !mappings.have_private(address, len) => return Ok(wanted),
@@ -153,7 +153,7 @@ impl Client {
                 "it is memory of a file, or static: pages that were not written show the file, which may change",
             );
         }
-        if !memory.children_get(mappings, self.engine.failed_carriers()) {
+        if !memory.children_get(mappings, self.engine.captures().failed_carriers()) {
             return copied("forked processes do not get it (MADV_DONTFORK or MADV_WIPEONFORK)");
         }
         match without_protection {

@@ -240,6 +240,16 @@ pub struct Config {
 }
 
 impl Config {
+    /// `mode = sync`: the bytes are in their files when a checkpoint call returns.
+    pub fn writes_directly(&self) -> bool {
+        self.mode == Mode::Sync && !self.ephemeral
+    }
+
+    /// Whether the host buffer is for the next job of this name.
+    pub fn hands_over(&self) -> bool {
+        self.hand_over.is_some()
+    }
+
     /// Whether the host buffer is to be written even if the application is killed, or to be kept
     /// for another job: only then is there a backend.
     pub fn outlives_application(&self) -> bool {

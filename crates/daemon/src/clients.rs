@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use engine::EngineHandle;
 use errors::{Error, Result};
 use os::is_ending;
 use os::shared::SharedMemory;
@@ -41,7 +42,7 @@ pub(super) struct Client {
 struct Writing {
     /// The client, while its memory may be handed over.
     hello: Option<Hello>,
-    engine: Option<Arc<engine::shared::Shared>>,
+    engine: Option<EngineHandle>,
     /// The next job waits for the memory.
     is_wanted: bool,
 }
@@ -69,7 +70,7 @@ impl Client {
     }
 
     /// An engine writes what this client has left, until it is stopped because the next job waits.
-    pub(super) fn is_written_by(&self, engine: Arc<engine::shared::Shared>) {
+    pub(super) fn is_written_by(&self, engine: EngineHandle) {
         let mut writing = self.writing.lock();
         if writing.is_wanted {
             engine.stop();

@@ -57,7 +57,7 @@ pub(super) fn finish(
         mapping.map(|mapping| HostBuffer::over(mapping, config.pin_chunk_size, config.huge_pages));
     let keeps = kept.is_some();
     let engine = Engine::take_over(config, *process, directories, buffer, &records, kept)?;
-    client.is_written_by(engine.shared().clone());
+    client.is_written_by(engine.handle());
     let drained = engine.drain();
     if keeps && !engine.stop_workers() {
         let what = "a thread that writes has not ended, so the memory is not handed over";
@@ -84,8 +84,8 @@ fn await_carrier(carrier: u32, ledger: &SharedMemory) {
 
 /// The error, with the checkpoints that could not be written.
 fn unwritten(engine: &Engine, error: Error) -> Error {
-    let [lost, backlog] = engine.left_behind();
-    let lost = names(&lost).map(|names| match engine.hands_over() {
+    let [lost, backlog] = engine.checkpoints().left_behind();
+    let lost = names(&lost).map(|names| match engine.config().hands_over() {
         true => format!("in memory alone: {names}"),
         false => format!("lost with its memory: {names}"),
     });

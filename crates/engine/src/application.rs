@@ -1,12 +1,20 @@
 //! Copies the application's memory to memory outside of all levels.
 
+use super::device_side::DeviceSide;
 use super::place::Place;
-use super::shared::Shared;
 use catalog::Part;
 use device::PAGEABLE;
 use errors::Result;
 
-impl Shared {
+/// Copies host memory of the application to `bytes`.
+fn copy(place: &Place, bytes: &mut [u8]) {
+    let (from, len) = (place.address as *const u8, bytes.len());
+    // SAFETY: the application passes at least as many bytes (the client has checked it) and does not use them
+    // during the call; `bytes` are not shared.
+    unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len) };
+}
+
+impl DeviceSide {
     /// Copies a region to `bytes`, whose length is the region's, and waits for the copy. Like a capture, it
     /// comes after all work that the application has queued before.
     ///
@@ -17,10 +25,10 @@ impl Shared {
             copy(place, bytes);
             return Ok(());
         }
-        let side = self.device_side()?;
+        let side = self.attached()?;
         let own = side.own.lock();
         let _current = side.device.enter()?;
-        let _closed = side.after_application(self, &own)?;
+        let _closed = self.after_application(&side.device, &own)?;
         let (stream, len) = (own.lane.stream(), bytes.len() as u64);
         let queued = match place.part {
             // Registered memory, which queued copies of the application may still use.
@@ -39,12 +47,4 @@ impl Shared {
         }
         Ok(())
     }
-}
-
-/// Copies host memory of the application to `bytes`.
-fn copy(place: &Place, bytes: &mut [u8]) {
-    let (from, len) = (place.address as *const u8, bytes.len());
-    // SAFETY: the application passes at least as many bytes (the client has checked it) and does not use them
-    // during the call; `bytes` are not shared.
-    unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len) };
 }

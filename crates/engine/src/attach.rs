@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::buffer::with_device;
+use super::device_side::{Attached, Own};
 use super::lane::Lane;
 use super::lifecycle::Engine;
-use super::shared::{DeviceSide, Own};
 use super::{prepare, transfer};
 use catalog::Level;
 use device::{Device, Event, WaitMode};
@@ -26,22 +26,22 @@ impl Engine {
     /// Uses this device from now on; called once the application uses one.
     pub fn attach(&self, device: Device) -> Result<()> {
         let device = Arc::new(device);
-        self.trace.metadata("device", device.name());
+        self.shared.telemetry.trace.metadata("device", device.name());
         if device.is_software() {
             let warning =
                 format!("{}: no figure of this run says anything about a GPU", device.name());
             log::warn!("{warning}");
-            self.trace.metadata("warning", warning);
+            self.shared.telemetry.trace.metadata("warning", warning);
         }
         let own = Own {
-            lane: Lane::new(&device, WaitMode::Spin)?,
+            lane: Lane::new(&device, &self.shared.telemetry, WaitMode::Spin)?,
             after: Event::new(&device, WaitMode::Spin)?,
         };
         let cache = self.device_cache(&device)?;
         let reserved = cache.as_ref().map_or(0, DeviceCache::reserved);
         let (own, to_files) = (Mutex::new(own), Mutex::new(None));
-        let side = DeviceSide { device: device.clone(), cache, own, to_files };
-        if self.shared.device.set(side).is_err() {
+        let side = Attached { device: device.clone(), cache, own, to_files };
+        if self.shared.device_side.attached.set(side).is_err() {
             return Err(Error::new(Kind::Internal, "there is a device already"));
         }
         log::info!(
@@ -53,32 +53,34 @@ impl Engine {
         let attached = self.serve_device(&device, reserved);
         if let Err(error) = &attached {
             // Half of the workers cannot serve a capture, and no capture may wait for the missing ones.
-            self.catalog.fail(error.clone());
+            self.shared.catalog.fail(error.clone());
         }
         attached
     }
 
     /// Starts the workers of a device with a cache of `reserved` bytes.
     fn serve_device(&self, device: &Device, reserved: u64) -> Result<()> {
-        if self.writes_directly() {
+        if self.shared.config.writes_directly() {
             return Ok(());
         }
         if reserved > 0 {
-            self.catalog.step(|state| state.growth().expect_capacity(Level::DEVICE, reserved));
+            self.shared
+                .catalog
+                .step(|state| state.growth().expect_capacity(Level::DEVICE, reserved));
             self.spawn("map", prepare::map)?;
-            if self.host.is_some() {
+            if self.shared.host_side.buffer.is_some() {
                 self.spawn("flush", |shared| transfer::flush(shared, Level::DEVICE))?;
                 self.spawn("fetch", |shared| transfer::fetch(shared, Level::DEVICE))?;
             }
         }
-        if let Some(host) = &self.host {
+        if let Some(host) = &self.shared.host_side.buffer {
             // A device fills the buffer faster than pages can be touched.
-            let most = match self.config.host_cache_size {
-                None if self.config.ephemeral => with_device(&memory::physical()?),
+            let most = match self.shared.config.host_cache_size {
+                None if self.shared.config.ephemeral => with_device(&memory::physical()?),
                 _ => host.len(),
             };
             let whole = host.want_first(most);
-            self.catalog.step(|state| {
+            self.shared.catalog.step(|state| {
                 state.growth().pack(Level::HOST, false);
                 if whole < host.len() {
                     state.growth().shorten(Level::HOST, whole);
@@ -86,8 +88,11 @@ impl Engine {
             });
             prepare::place(&self.shared);
             let small = memory::shared_huge_pages() == HugePages::Never;
-            if small && self.config.huge_pages && host.mapping().kind() == mapping::Kind::Shared {
-                self.degrade(
+            if small
+                && self.shared.config.huge_pages
+                && host.mapping().kind() == mapping::Kind::Shared
+            {
+                self.shared.telemetry.degrade(
                     "shared pages",
                     "the host buffer is shared memory, to which this system gives no huge pages: its \
                      pages are made and registered more slowly (as root: echo advise > \
@@ -96,10 +101,12 @@ impl Engine {
                 );
             }
             let capabilities = device.capabilities();
-            if !register::is_useful(self.config.pin, capabilities.pageable_access) {
+            if !register::is_useful(self.shared.config.pin, capabilities.pageable_access) {
                 log::info!("the host buffer is not registered: disabled (pin), or not needed by the device");
             } else if !capabilities.host_register {
-                self.degrade("pin", "this device's driver does not register host memory");
+                self.shared
+                    .telemetry
+                    .degrade("pin", "this device's driver does not register host memory");
             } else {
                 self.spawn("pin", prepare::pin)?;
             }
@@ -109,7 +116,7 @@ impl Engine {
 
     fn device_cache(&self, device: &Arc<Device>) -> Result<Option<DeviceCache>> {
         let total = device.total_memory();
-        let bytes = match self.config.gpu_cache_size {
+        let bytes = match self.shared.config.gpu_cache_size {
             None => DEVICE_DEFAULT.min(total / DEVICE_SHARE),
             Some(given) if given > total => {
                 return Err(Error::invalid(format!(
@@ -122,11 +129,11 @@ impl Engine {
             }
             Some(given) => given,
         };
-        if bytes == 0 || self.writes_directly() {
+        if bytes == 0 || self.shared.config.writes_directly() {
             return Ok(None);
         }
         if !device.capabilities().virtual_memory {
-            self.degrade(
+            self.shared.telemetry.degrade(
                 "cache",
                 format!(
                     "no device cache: device {} ({}) cannot map memory piecewise",
@@ -139,7 +146,7 @@ impl Engine {
         match DeviceCache::reserve(device, bytes) {
             Ok(cache) => Ok(Some(cache)),
             Err(error) => {
-                self.degrade(
+                self.shared.telemetry.degrade(
                     "cache",
                     format!("no device cache of {} (gpu_cache_size): {error}", size::show(bytes)),
                 );

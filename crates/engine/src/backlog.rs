@@ -5,13 +5,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::shared::Shared;
+use super::file_side::FileSide;
 use catalog::FileLevel;
 use erasure::parity::ParityFile;
 use errors::{Error, Kind, Result};
 use levels::files::Files;
 
-impl Shared {
+impl FileSide {
     /// The versions of a name that earlier jobs have left in scratch and that persistent lacks. They stay in
     /// scratch until they have been copied.
     pub fn backlog(&self, name: &str) -> BTreeSet<i32> {

@@ -6,15 +6,18 @@
 
 use std::thread::{self, Builder};
 
-use super::capture::Open;
+use super::open::Open;
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::append;
-use super::storage::BESIDE;
 use catalog::FileLevel;
 use device::PAGEABLE;
 use errors::Result;
 use levels::files::Output;
+
+/// From so many bytes on, two threads write a checkpoint's two files at the same time: a smaller one is written
+/// before a second thread is awake.
+pub(super) const BESIDE: u64 = 1 << 20;
 
 /// The persistent file of a checkpoint whose scratch file is being written.
 #[derive(Debug, Default)]
@@ -25,7 +28,7 @@ impl Second {
     /// begun unless it is sure by now that persistent is to have one.
     pub(crate) fn begin(shared: &Shared, open: &Open, header: &[u8]) -> Second {
         let config = &shared.config;
-        let is_sure = shared.writes_directly()
+        let is_sure = shared.config.writes_directly()
             && config.persistent_interval == Some(0)
             && open.persist != Some(false)
             && open.regions.is_empty()
@@ -34,8 +37,9 @@ impl Second {
         if !is_sure {
             return Second(None);
         }
-        shared.make_room(FileLevel::Persistent, &open.name);
-        let mut second = Second(shared.files.create_straight(&open.name, open.version, None).ok());
+        shared.file_side.make_room(FileLevel::Persistent, &open.name);
+        let mut second =
+            Second(shared.file_side.files.create_straight(&open.name, open.version, None).ok());
         second.keep_if(|output| output.put(header));
         second
     }
@@ -83,7 +87,9 @@ impl Second {
     /// Completes the second file under its temporary name, if there is one.
     pub(crate) fn complete(&mut self, shared: &Shared, open: &Open) -> Option<Output> {
         let by = (open.identity, None);
-        self.keep_if(|output| shared.files.seal_straight(output, &open.name, open.version, by));
+        self.keep_if(|output| {
+            shared.file_side.files.seal_straight(output, &open.name, open.version, by)
+        });
         self.0.take()
     }
 }

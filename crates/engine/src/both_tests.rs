@@ -33,9 +33,9 @@ impl Job {
         for regions in calls {
             let place = |(id, bytes): &(i32, &[u8])| Place::plain(*id, bytes.as_ptr(), bytes.len());
             let places: Vec<Place> = regions.iter().map(place).collect();
-            self.engine.capture(&mut open, &places, Vec::new())?;
+            self.engine.shared.capturing().capture(&mut open, &places, Vec::new())?;
         }
-        self.engine.commit(open)
+        self.engine.shared.capturing().commit(open)
     }
 
     fn paths(&self, version: i32) -> [PathBuf; 2] {
@@ -125,8 +125,9 @@ fn scratch_has_its_file_whatever_persistent_says() {
         let error = job.take(1, &[&[(1, &bytes)]]).unwrap_err();
         assert!(error.to_string().contains("persistent"), "{error}");
         assert!(fs::read(&job.paths(1)[0]).unwrap().ends_with(&bytes));
-        let has =
-            |level| job.engine.catalog.read(|state| state.checkpoints().has_file("x", 1, level));
+        let has = |level| {
+            job.engine.shared.catalog.read(|state| state.checkpoints().has_file("x", 1, level))
+        };
         assert!(has(FileLevel::Scratch) && !has(FileLevel::Persistent));
     }
 }

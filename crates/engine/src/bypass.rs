@@ -4,7 +4,7 @@
 //! `persistent_interval` does not matter for such checkpoints. With other processes, a file that is
 //! in persistent against it counts as the scratch file that it replaces (`State::is_extra`).
 
-use super::shared::Shared;
+use super::file_side::FileSide;
 use catalog::state::is_of_the_file_system;
 use config::Config;
 use errors::{Error, Result};
@@ -38,11 +38,11 @@ pub(super) fn open_files(config: &Config, rank: u32) -> Result<(Files, Option<Er
     })
 }
 
-impl Shared {
+impl FileSide {
     /// Warns that the job starts with a read-only scratch.
     pub(super) fn begins_past_scratch(&self, refused: &Error) {
         // The same topic as a later failure, so that one warning is printed.
-        self.degrade(
+        self.telemetry.degrade(
             PAST_SCRATCH,
             format!(
                 "{refused}: what is there can be restored; new checkpoints are written to persistent \
@@ -78,7 +78,7 @@ impl Shared {
 
     /// Warns, for the first checkpoint that bypasses scratch, that it goes to persistent only.
     pub(super) fn goes_past_scratch(&self, why: impl std::fmt::Display) {
-        self.degrade(
+        self.telemetry.degrade(
             PAST_SCRATCH,
             format!(
                 "{why}: it is written to persistent alone, and so is each checkpoint that scratch cannot take"

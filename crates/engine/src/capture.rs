@@ -7,61 +7,23 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::copy::{Run, Way};
 use super::deferred::{DeferredCapture, Release};
+use super::lifecycle::Engine;
 use super::managed::Settled;
+use super::open::Open;
 use super::place::{check_mapped, Place};
-use super::shared::Shared;
-use super::spool::Spool;
-use super::Engine;
+use super::run::{Run, Way};
+use super::shared::Capturing;
 use catalog::space::{cut, Extent};
 use catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
 use catalog::{Id, Level, Part, Region, PARTS};
 use device::kinds;
 use errors::{Error, Kind, Result};
-use format::identity::Identity;
 use policy::capture::Capture;
 use trace::metrics::Cause;
 
 /// Within a part, regions start at multiples of this many bytes, so that device copies are fast.
 const ALIGNMENT: u64 = 256;
-
-/// An open checkpoint. If it is dropped before it is committed, for instance by a panic, it is aborted.
-#[derive(Debug)]
-pub struct Open {
-    shared: Arc<Shared>,
-    /// Whether it is neither committed nor aborted.
-    pub(super) under_way: bool,
-    /// The checkpoint's number.
-    pub id: Id,
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: i32,
-    /// The run that makes it.
-    pub(super) identity: Identity,
-    /// The regions captured so far.
-    pub regions: Vec<Region>,
-    /// Whether it is copied to persistent; `None`: decided when it is complete.
-    pub persist: Option<bool>,
-    /// The file that it is written to directly, if any.
-    pub(crate) spool: Option<Box<Spool>>,
-    /// The deferred part of the capture.
-    pub(crate) deferred: DeferredCapture,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        if !self.under_way {
-            return;
-        }
-        if let Some(spool) = self.spool.take() {
-            spool.discard();
-        }
-        self.shared.catalog.step(|state| state.captures().abort(self.id));
-        self.shared.pace.call_ends();
-    }
-}
 
 impl Engine {
     /// Starts a checkpoint.
@@ -69,41 +31,13 @@ impl Engine {
     /// # Errors
     /// A failure in the background that was not reported yet, which is reported now; or a worker has failed.
     pub fn begin(&self, name: &str, version: i32) -> Result<Open> {
-        let open = Open::begin(self.shared(), name, version)?;
-        self.pace.checkpoint_begins();
+        let open = Open::begin(&self.shared, name, version)?;
+        self.shared.host_side.pace.checkpoint_begins();
         Ok(open)
     }
 }
 
-impl Open {
-    fn begin(shared: &Arc<Shared>, name: &str, version: i32) -> Result<Open> {
-        let may_replace = shared.files.may_replace(name);
-        let (id, identity) = shared.catalog.begin(|state| {
-            if let Some(failure) = state.take_failure() {
-                return Err(failure.within("failed in the background"));
-            }
-            let id = state.captures().open(name, version);
-            if may_replace {
-                state.captures().may_replace(id);
-            }
-            Ok((id, state.checkpoints().identity(id)))
-        })?;
-        Ok(Open {
-            shared: shared.clone(),
-            under_way: true,
-            id,
-            name: name.to_owned(),
-            version,
-            identity,
-            regions: Vec::new(),
-            persist: None,
-            spool: None,
-            deferred: DeferredCapture::default(),
-        })
-    }
-}
-
-impl Shared {
+impl Capturing<'_> {
     /// Captures regions into an open checkpoint. After an error the checkpoint is unchanged, or can only be
     /// aborted. Each of `releases` is called once, when the region with this id is not needed any more: at
     /// once, or when its deferred capture has ended.
@@ -136,7 +70,7 @@ impl Shared {
             // The pages of a delta are those that the system has just told.
             !before.replace(place.id).is_some_and(|id| place.continues(id))
         }))?;
-        if self.writes_directly() || open.spool.is_some() {
+        if self.shared.config.writes_directly() || open.spool.is_some() {
             return self.capture_to_file(open, places);
         }
         let settled = self.settle(places)?;
@@ -150,36 +84,38 @@ impl Shared {
     /// Ends a checkpoint: it can be restored from here on.
     pub fn commit(&self, open: Open) -> Result<()> {
         let bytes = open.regions.iter().map(|region| region.size).sum();
-        self.pace.captured(bytes);
+        self.shared.host_side.pace.captured(bytes);
         self.warn_of_unused_device_cache();
         let result = self.complete(open);
-        self.pace.call_ends();
+        self.shared.host_side.pace.call_ends();
         result
     }
 
     /// Warns once that a configured device cache has no effect, because no region is on a device, or there is
     /// no driver.
     fn warn_of_unused_device_cache(&self) {
-        let Some(1..) = self.config.gpu_cache_size else { return };
-        if self.device.get().is_some() {
+        let Some(1..) = self.shared.config.gpu_cache_size else { return };
+        if self.shared.device_side.attached.get().is_some() {
             return;
         }
         let why = match kinds::is_there() {
             Ok(true) => "none of the protected memory is a device's",
             // One configuration serves machines with a device and without.
             Ok(false) => {
-                if self.warned.lock().insert("gpu_cache_size") {
+                if self.shared.telemetry.is_new("gpu_cache_size") {
                     log::info!("gpu_cache_size has no effect: this process has no CUDA driver");
                 }
                 return;
             }
             Err(_) => "the CUDA driver cannot be used",
         };
-        self.degrade("gpu_cache_size", format_args!("gpu_cache_size has no effect yet: {why}"));
+        self.shared
+            .telemetry
+            .degrade("gpu_cache_size", format_args!("gpu_cache_size has no effect yet: {why}"));
     }
 
     pub(super) fn complete(&self, mut open: Open) -> Result<()> {
-        let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
+        let persist = open.persist.unwrap_or_else(|| self.shared.file_side.is_to_persist());
         match open.spool.take() {
             None => {
                 self.freeze(&mut open)?;
@@ -201,9 +137,9 @@ impl Shared {
         routed: Option<Arc<str>>,
         persist: bool,
     ) -> Option<PersistJob> {
-        self.catalog.step(|state| {
+        self.shared.catalog.step(|state| {
             state.captures().commit_file(id, regions, routed, persist);
-            if self.writes_directly() {
+            if self.shared.config.writes_directly() {
                 state.down().take_persist(id)
             } else {
                 None
@@ -264,9 +200,9 @@ impl Shared {
             Capture::Fork | Capture::Protect => run.by_processor(),
         };
         let (deferred, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_deferred);
-        self.copy(open.id, Way::In, &now).map_err(|error| {
+        self.shared.copy(open.id, Way::In, &now).map_err(|error| {
             // The system may refuse memory to the host buffer. A file needs none.
-            let refused = error.kind() == Kind::NoRoom && self.files.has_scratch();
+            let refused = error.kind() == Kind::NoRoom && self.shared.file_side.files.has_scratch();
             (!refused).then_some(error)
         })?;
         self.defer(open, deferred).map_err(Some)?;
@@ -291,12 +227,12 @@ impl Shared {
                     WaitFor::Room(Level::DEVICE) => Cause::DeviceRoom,
                     WaitFor::Room(_) => Cause::HostRoom,
                 };
-                self.metrics.waited(cause, since);
+                self.shared.telemetry.metrics.waited(cause, since);
             }
         };
         let mut search = Search { id, lens, lent, retried: false, rooms: [None, None] };
         // All of it in one step where nothing is waited for.
-        let found = self.catalog.wait(|state| match search.step(state) {
+        let found = self.shared.catalog.wait(|state| match search.step(state) {
             Ok(()) => Some(Ok(())),
             Err(Missing::Never(error)) => Some(Err(error)),
             Err(Missing::Now(cause)) => {

@@ -7,11 +7,12 @@
 //! this process, once its carrier has ended.
 
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::capture::Open;
-use super::copy::{Run, Way};
-use super::shared::Shared;
+use super::deferred::Carried;
+use super::open::Open;
+use super::run::{Run, Way};
+use super::shared::Capturing;
 use catalog::ledger::{Slot, IN_HOST};
 use errors::{Error, Kind, Result};
 use os::carrier::{Carrier, Piece};
@@ -20,35 +21,7 @@ use os::memory;
 use os::size;
 use policy::capture::Capture;
 
-/// Runs that a carrier is copying.
-#[derive(Debug)]
-pub(crate) struct Carried {
-    carrier: Option<Carrier>,
-    pub(crate) runs: Vec<Run>,
-    /// How long the call took that made the carrier.
-    pub(crate) call: Duration,
-    /// The process's page faults until then.
-    pub(crate) faults: u64,
-}
-
-impl Carried {
-    /// Waits until the carrier has copied everything.
-    ///
-    /// # Errors
-    /// It has not.
-    pub(crate) fn wait(&mut self) -> Result<()> {
-        self.carrier.take().map_or(Ok(()), Carrier::wait)
-    }
-}
-
-impl Drop for Carried {
-    fn drop(&mut self) {
-        // A carrier that nobody waits for stays a zombie. Its error is that of a checkpoint nobody wants.
-        let _ = self.wait();
-    }
-}
-
-impl Shared {
+impl Capturing<'_> {
     /// Starts the carrier of a checkpoint that is about to be committed, if it has regions for one. If that
     /// is impossible, this thread copies them.
     pub(super) fn carry(&self, open: &mut Open) -> Result<()> {
@@ -65,8 +38,8 @@ impl Shared {
                 Ok(())
             }
             Err(error) => {
-                self.captures_in_call(&error);
-                self.copy(open.id, Way::In, &runs)
+                self.shared.captures.captures_in_call(&error);
+                self.shared.copy(open.id, Way::In, &runs)
             }
         }
     }
@@ -74,7 +47,7 @@ impl Shared {
     fn start_carrier(&self, open: &Open, runs: &[Run]) -> Result<Carrier> {
         // In the worst case the application writes every page before it is copied. And memory that a driver has pinned
         // is copied by the call that makes the carrier: nobody tells how much that is.
-        let pinned = self.device.get().map_or(0, |_| memory::private());
+        let pinned = self.shared.device_side.attached.get().map_or(0, |_| memory::private());
         let bytes = runs.iter().map(Run::bytes).sum::<u64>().saturating_add(pinned);
         let free = memory::physical().map_or(u64::MAX, |found| found.available);
         if free < bytes {
@@ -87,12 +60,12 @@ impl Shared {
                 format!("{} of memory are free, less than a copy {of}", size::show(free)),
             ));
         }
-        let host = self.host()?;
+        let host = self.shared.host_side.host()?;
         if host.mapping().kind() == mapping::Kind::Private {
             return Err(Error::new(Kind::Internal, "the host buffer is no shared memory"));
         }
         let untouched = runs.iter().map(|run| host.untouched(&run.extents)).sum();
-        self.guard.count(untouched);
+        self.shared.host_side.guard.count(untouched);
         runs.iter().try_for_each(|run| host.ensure(&run.extents))?;
         let mut pieces = Vec::new();
         for run in runs {
@@ -124,12 +97,14 @@ impl Shared {
         match started {
             Ok(carrier) => {
                 let process = carrier.process();
-                self.catalog.step(|state| state.captures().carried_by(open.id, process, slot));
+                self.shared
+                    .catalog
+                    .step(|state| state.captures().carried_by(open.id, process, slot));
                 Ok(carrier)
             }
             Err(error) => {
                 if let Some(slot) = slot {
-                    self.catalog.step(|state| state.handover().forget_record(slot));
+                    self.shared.catalog.step(|state| state.handover().forget_record(slot));
                 }
                 runs.iter().for_each(|run| host.written(&run.extents));
                 Err(error)
@@ -140,10 +115,12 @@ impl Shared {
     fn prepare_record(&self, open: &Open) -> Option<Slot> {
         let mut regions = open.regions.clone();
         regions.sort_by_key(|region| region.id);
-        self.catalog.step(|state| state.handover().prepare_record(open.id, &regions))
+        self.shared.catalog.step(|state| state.handover().prepare_record(open.id, &regions))
     }
 
     fn record_state(&self, slot: Slot) -> Option<*const AtomicU64> {
-        self.catalog.read(|state| state.successor().record_state(slot).map(std::ptr::from_ref))
+        self.shared
+            .catalog
+            .read(|state| state.successor().record_state(slot).map(std::ptr::from_ref))
     }
 }

@@ -7,12 +7,16 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
+use super::device_side::Own;
 use super::gate::Closed;
 use super::lane::Direction;
 use super::place::Place;
-use super::shared::{Own, Shared};
-use super::store::stop;
-use catalog::space::Extent;
+use super::run::{stop, Run, Way};
+use super::shared::Shared;
+use super::store::{Put, Store};
+use super::telemetry::Telemetry;
+use catalog::space::{cut, Extent};
+use catalog::state::Source;
 use catalog::{Id, Level, Region, MOST};
 use device::{Current, Pointer, PAGEABLE};
 use errors::{Error, Kind, Result};
@@ -21,43 +25,6 @@ use levels::host_buffer::HostBuffer;
 use os::sync::MutexGuard;
 use trace::metrics::{Cause, Stop};
 use trace::Activity;
-
-/// The direction of a copy, seen from the library.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// A capture.
-    In,
-    /// A restore.
-    Out,
-}
-
-/// The bytes of one region: their place in the application and in the level.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    /// The application's memory.
-    pub place: Place,
-    /// The level.
-    pub level: Level,
-    /// Its extents there, in order; their total is the number of bytes to copy.
-    pub extents: Vec<Extent>,
-}
-
-impl Run {
-    /// The number of bytes.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.extents.iter().map(|extent| extent.len).sum()
-    }
-
-    /// Whether the processor copies it; otherwise the device does.
-    pub(crate) fn by_processor(&self) -> bool {
-        self.level == Level::HOST && matches!(self.place.kind, Pointer::Host { .. })
-    }
-
-    /// Whether the level's own store copies it, as its memory has no addresses.
-    fn by_store(&self) -> bool {
-        self.level > Level::HOST
-    }
-}
 
 impl Shared {
     /// Copies `runs` of checkpoint `id` and waits for them. The copies come after all work that the
@@ -71,13 +38,13 @@ impl Shared {
             let since = Instant::now();
             let copied = self.copy_by_processor(way, runs);
             let time = since.elapsed();
-            self.metrics.waited_for(Cause::Copy, since, time);
-            return copied.map(|()| self.count(way, runs, (since, time), true));
+            self.telemetry.metrics.waited_for(Cause::Copy, since, time);
+            return copied.map(|()| count(&self.telemetry, way, runs, (since, time), true));
         }
         if way == Way::In {
             // As for copies by the processor: the driver uses it for pages that are not registered.
             let down = runs.iter().filter(|run| run.level == Level::HOST && !run.by_processor());
-            down.into_iter().try_for_each(|run| self.host()?.ensure(&run.extents))?;
+            down.into_iter().try_for_each(|run| self.host_side.host()?.ensure(&run.extents))?;
         }
         let mut queue = DeviceCopies::begin(self, id, runs)?;
         let since = Instant::now();
@@ -85,9 +52,9 @@ impl Shared {
             runs.iter().filter(|run| !run.by_processor()).try_for_each(|run| queue.add(way, run));
         let copied = queued.and_then(|()| self.copy_and_count(way, runs));
         let finished = queue.finish();
-        self.metrics.waited(Cause::Copy, since);
+        self.telemetry.metrics.waited(Cause::Copy, since);
         finished.and(copied)?;
-        self.count(way, runs, (since, since.elapsed()), false);
+        count(&self.telemetry, way, runs, (since, since.elapsed()), false);
         Ok(())
     }
 
@@ -95,7 +62,7 @@ impl Shared {
     pub(super) fn copy_and_count(&self, way: Way, runs: &[Run]) -> Result<()> {
         let since = Instant::now();
         self.copy_by_processor(way, runs)?;
-        self.count(way, runs, (since, since.elapsed()), true);
+        count(&self.telemetry, way, runs, (since, since.elapsed()), true);
         Ok(())
     }
 
@@ -104,7 +71,7 @@ impl Shared {
         if own.is_empty() {
             return Ok(());
         }
-        let host = self.host()?;
+        let host = self.host_side.host()?;
         match way {
             Way::Out => own.iter().for_each(|run| copy_run(host, way, run)),
             Way::In => {
@@ -115,15 +82,19 @@ impl Shared {
                 // A capture into the host buffer writes new pages, like a flush.
                 let untouched = host.untouched(&extents);
                 // The touching threads check memory for it: that would keep a checkpoint waiting too long.
-                self.guard.count(untouched);
+                self.host_side.guard.count(untouched);
                 if untouched > 0 {
                     host.ensure(&extents)?;
                 }
                 host.writing(&extents);
-                let flushing = self.pace.flush();
+                let flushing = self.host_side.pace.flush();
                 own.iter().for_each(|run| copy_run(host, way, run));
                 host.written(&extents);
-                self.flushed(flushing, own.iter().map(|run| run.bytes()).sum(), untouched);
+                self.host_side.flushed(
+                    flushing,
+                    own.iter().map(|run| run.bytes()).sum(),
+                    untouched,
+                );
             }
         }
         Ok(())
@@ -145,28 +116,67 @@ impl Shared {
                 Target::Taken(_, take) => take(bytes),
                 Target::Memory(_) => Ok(()),
             };
-            run.extents.iter().try_for_each(|&place| store.read(self, place, &mut put))?;
+            run.extents.iter().try_for_each(|&place| store.read(place, &mut put))?;
         }
-        self.metrics.waited(Cause::Copy, since);
-        self.count(way, runs, (since, since.elapsed()), false);
+        self.telemetry.metrics.waited(Cause::Copy, since);
+        count(&self.telemetry, way, runs, (since, since.elapsed()), false);
         Ok(())
     }
 
-    /// Counts a copy: its bytes, its start and its duration.
-    fn count(&self, way: Way, runs: &[Run], took: (Instant, Duration), by_processor: bool) {
-        let (since, time) = took;
-        for level in (0..MOST).map(Level::new) {
-            let counted = |run: &&Run| run.level == level && run.by_processor() == by_processor;
-            let bytes: u64 = runs.iter().filter(counted).map(Run::bytes).sum();
-            if bytes > 0 {
-                let hop = match way {
-                    Way::In => (Stop::Application, stop(level)),
-                    Way::Out => (stop(level), Stop::Application),
-                };
-                self.metrics.hop(hop).add(bytes, time);
-                let event = if way == Way::In { Activity::Capture } else { Activity::Recover };
-                self.trace.spent(event, since, time, bytes);
+    /// The memory of a level, if the catalog says that it has bytes.
+    pub(super) fn store(&self, level: Level) -> Result<&dyn Store> {
+        match level {
+            Level::DEVICE => Ok(&self.device_side),
+            Level::HOST => Ok(self.host_side.host()?),
+            lower => {
+                let lower = self.host_side.lower.get(lower.index() - 2);
+                let store =
+                    lower.ok_or_else(|| Error::new(Kind::Internal, "there is no such level"))?;
+                Ok(&**store)
             }
+        }
+    }
+
+    /// Passes the bytes of a place in a level to `put`, piece by piece in order, until the engine stops.
+    pub(super) fn read_level(&self, level: Level, place: Extent, put: &mut Put<'_>) -> Result<()> {
+        self.store(level)?.read(place, &mut |piece| {
+            self.go_on()?;
+            put(piece)
+        })
+    }
+
+    /// Passes the bytes of a region in memory to `put`, piece by piece in order. The caller keeps the source
+    /// from being evicted.
+    pub(super) fn read_memory(
+        &self,
+        source: &Source,
+        region: &Region,
+        mut put: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        cut(&source.extents, region.offset, region.size)
+            .try_for_each(|place| self.read_level(source.level, place, &mut put))
+    }
+}
+
+/// Counts a copy: its bytes, its start and its duration.
+fn count(
+    telemetry: &Telemetry,
+    way: Way,
+    runs: &[Run],
+    (since, time): (Instant, Duration),
+    by_processor: bool,
+) {
+    for level in (0..MOST).map(Level::new) {
+        let counted = |run: &&Run| run.level == level && run.by_processor() == by_processor;
+        let bytes: u64 = runs.iter().filter(counted).map(Run::bytes).sum();
+        if bytes > 0 {
+            let hop = match way {
+                Way::In => (Stop::Application, stop(level)),
+                Way::Out => (stop(level), Stop::Application),
+            };
+            telemetry.metrics.hop(hop).add(bytes, time);
+            let event = if way == Way::In { Activity::Capture } else { Activity::Recover };
+            telemetry.trace.spent(event, since, time, bytes);
         }
     }
 }
@@ -217,18 +227,18 @@ struct DeviceCopies<'a> {
 
 impl<'a> DeviceCopies<'a> {
     fn begin(shared: &'a Shared, id: Id, runs: &[Run]) -> Result<Self> {
-        let side = shared.device_side()?;
+        let side = shared.device_side.attached()?;
         let own = side.own.lock();
         let current = side.device.enter()?;
         let since = Instant::now();
-        let closed = side.after_application(shared, &own)?;
+        let closed = shared.device_side.after_application(&side.device, &own)?;
         // Queued copies of the application may still use registered host memory, which the processor is about
         // to use.
         let pinned = Pointer::Host { pinned: true };
         if runs.iter().any(|run| run.place.kind == pinned && run.by_processor()) {
             own.lane.stream().synchronize()?;
         }
-        shared.metrics.waited(Cause::Order, since);
+        shared.telemetry.metrics.waited(Cause::Order, since);
         Ok(DeviceCopies {
             shared,
             id,
@@ -244,7 +254,7 @@ impl<'a> DeviceCopies<'a> {
         let mut application = run.place.address;
         for extent in &run.extents {
             if run.level == Level::DEVICE {
-                let cached = self.shared.cache()?.address(extent.offset);
+                let cached = self.shared.device_side.cache()?.address(extent.offset);
                 self.add_to_cache(way, &run.place, application, cached, extent.len)?;
             } else {
                 self.add_to_host(way, application, *extent)?;
@@ -287,8 +297,9 @@ impl<'a> DeviceCopies<'a> {
             Way::In => Direction::Down,
             Way::Out => Direction::Up,
         };
+        let host = self.shared.host_side.host()?;
         // SAFETY: as in `add_to_cache`.
-        unsafe { self.own.lane.copy(self.shared, direction, application, extent, None)? };
+        unsafe { self.own.lane.copy(host, direction, application, extent, None)? };
         if way == Way::In {
             self.written.push(extent);
         }
@@ -301,7 +312,7 @@ impl<'a> DeviceCopies<'a> {
     }
 
     fn wait(&mut self) -> Result<()> {
-        let (lane, host) = (&mut self.own.lane, &self.shared.host);
+        let (lane, host) = (&mut self.own.lane, &self.shared.host_side.buffer);
         let arrived = host.as_ref().map_or(Ok(()), |host| lane.finish(host));
         let waited = arrived.and_then(|()| lane.stream().synchronize());
         if waited.is_err() && !lane.abandon() {

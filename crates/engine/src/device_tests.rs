@@ -47,7 +47,7 @@ impl Job {
         let text = "mode = async\nephemeral = true\ngpu_cache_size = 64M\n\
                     gpu_chunk_size = 64M\nhost_cache_size = 256M\npin = off\n";
         let job = Job::of(text, LARGE, false);
-        job.engine.flush_lanes.set(lanes).unwrap();
+        job.engine.shared.host_side.flush_lanes.set(lanes).unwrap();
         job
     }
 
@@ -70,7 +70,7 @@ impl Job {
     }
 
     fn place(&self) -> Place {
-        let device = &self.engine.device_side().unwrap().device;
+        let device = &self.engine.shared.device_side.attached().unwrap().device;
         let (address, len) = (self.memory.base(), self.len as u64);
         let kind = Pointer::classify(device, address, len).unwrap();
         Place { id: 1, address, len, kind, part: catalog::Part::Device, capture: Capture::Copy }
@@ -79,18 +79,20 @@ impl Job {
     fn checkpoint(&mut self, version: i32) -> Result<()> {
         self.bytes().iter_mut().enumerate().for_each(|(at, byte)| *byte = content(version, at));
         let mut open = self.engine.begin("x", version).unwrap();
-        let captured = self.engine.capture(&mut open, &[self.place()], Vec::new());
+        let captured =
+            self.engine.shared.capturing().capture(&mut open, &[self.place()], Vec::new());
         // A copy that is still active gets wrong bytes.
         self.bytes().fill(255);
         captured?;
-        self.engine.commit(open)
+        self.engine.shared.capturing().commit(open)
     }
 
     fn restore(&mut self, version: i32) -> Result<()> {
         let place = self.place();
-        let restoring = self.engine.begin_restore("x", version, |_| place.part)?;
-        let recovered = self.engine.recover(&restoring, &[place]);
-        self.engine.end_restore(restoring, recovered.is_ok());
+        let restoring =
+            self.engine.shared.restores().begin_restore("x", version, |_| place.part)?;
+        let recovered = self.engine.shared.restores().recover(&restoring, &[place]);
+        self.engine.shared.restores().end_restore(restoring, recovered.is_ok());
         recovered?;
         let wrong =
             self.bytes().iter().enumerate().find(|(at, byte)| **byte != content(version, *at));
@@ -99,7 +101,7 @@ impl Job {
     }
 
     fn moved(&self, from: Stop, to: Stop) -> u64 {
-        self.engine.metrics.hop((from, to)).amount()
+        self.engine.shared.telemetry.metrics.hop((from, to)).amount()
     }
 
     /// Ends the job, and checks that the device has nothing left of it.
@@ -188,8 +190,8 @@ fn threads_share_a_large_flush() {
     for lanes in [1, 4] {
         let mut job = Job::with_lanes(lanes);
         let rings = |job: &Job| job.api.in_use()[2];
-        let shared = job.engine.shared().clone();
-        let closed = shared.gate.close();
+        let shared = job.engine.shared.clone();
+        let closed = shared.device_side.gate.close();
         job.checkpoint(0).unwrap();
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(rings(&job), 0);
@@ -197,7 +199,7 @@ fn threads_share_a_large_flush() {
         job.engine.drain().unwrap();
         assert_eq!(rings(&job), lanes);
         // From now on, a flush has pieces that belong to no share. The device need not know.
-        let host = shared.host().unwrap();
+        let host = shared.host_side.host().unwrap();
         for chunk in (0..).step_by(3).take_while(|chunk| host.chunk(*chunk).end < host.len()) {
             host.begin_registration(chunk).unwrap().end(true);
         }
@@ -230,7 +232,7 @@ fn a_copy_that_fails_in_any_lane_ends_the_flush() {
         assert!(error.contains("flushing to the host buffer"), "{error}");
         job.engine.drain().unwrap();
         let each = (LARGE as u64).next_multiple_of(catalog::level::GRANULE);
-        let used = job.engine.catalog.read(|state| state.levels().used(Level::HOST));
+        let used = job.engine.shared.catalog.read(|state| state.levels().used(Level::HOST));
         assert_eq!(used, (version as u64 + 1) * each);
     }
     for version in (0..LARGE_VERSIONS).rev() {

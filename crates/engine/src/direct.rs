@@ -4,7 +4,7 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use super::place::Place;
-use super::shared::Shared;
+use super::shared::{Capturing, Shared};
 use super::storage;
 use catalog::state::{PersistJob, State};
 use catalog::Id;
@@ -12,17 +12,21 @@ use device::PAGEABLE;
 use errors::{Error, Kind, Result};
 use levels::files::Output;
 
-impl Shared {
-    /// `mode = sync`: the bytes are in their files when a checkpoint call returns.
-    pub fn writes_directly(&self) -> bool {
-        self.config.mode == config::Mode::Sync && !self.config.ephemeral
-    }
-
+impl<'a> Capturing<'a> {
     /// In `mode = sync`, waits for the persistent copy.
     pub fn wait_persistent(&self, id: Id) -> Result<()> {
-        self.make_persistent(id, None, None)
+        self.shared.make_persistent(id, None, None)
     }
 
+    /// Claims the persistent copy of a checkpoint for this thread, which will wait for it: no worker makes it
+    /// before the claim is used or returned.
+    pub fn claim(self, id: Id) -> Claim<'a> {
+        self.shared.catalog.step(|state| state.down().claim_persist(id));
+        Claim { shared: self.shared, id }
+    }
+}
+
+impl Shared {
     /// In `mode = sync`, makes the persistent copy if it is `own`, or waits for it. `complete`: its file, if
     /// that was written already.
     pub(crate) fn make_persistent(
@@ -31,17 +35,10 @@ impl Shared {
         own: Option<PersistJob>,
         complete: Option<Output>,
     ) -> Result<()> {
-        if !self.writes_directly() {
+        if !self.config.writes_directly() {
             return Ok(());
         }
         self.persist_and_wait(id, own, None, complete)
-    }
-
-    /// Claims the persistent copy of a checkpoint for this thread, which will wait for it: no worker makes it
-    /// before the claim is used or returned.
-    pub fn claim(&self, id: Id) -> Claim<'_> {
-        self.catalog.step(|state| state.down().claim_persist(id));
-        Claim { shared: self, id }
     }
 
     fn persist_and_wait(

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::run::about;
 use super::shared::Shared;
-use super::spool::about;
 use erasure::encoding::{Encoding, Member};
 use erasure::node::{Job, Node};
 use erasure::parity::{self, Writer};
@@ -26,7 +26,7 @@ use trace::Activity;
 
 /// Serves the group until the engine stops.
 pub(crate) fn encode(shared: &Shared) -> Result<()> {
-    let Some(node) = shared.erasure.get() else {
+    let Some(node) = shared.file_side.erasure.get() else {
         return Ok(());
     };
     // However this ends, others must not wait for it any more.
@@ -133,7 +133,7 @@ impl Worker<'_> {
     /// Warns for the first version of each name that it has no parities: consecutive states of an adjoint
     /// computation may all lack them.
     fn failed(&mut self, (name, version): &Key, error: Error) {
-        self.shared.metrics.encode_failures.fetch_add(1, Ordering::Relaxed);
+        self.shared.telemetry.metrics.encode_failures.fetch_add(1, Ordering::Relaxed);
         let text = format!(
             "no parities of checkpoint \"{name}\" version {version}, which is therefore not \
              protected from the loss of a scratch directory: {error}"
@@ -149,8 +149,8 @@ impl Worker<'_> {
     /// Announces a file to the others, and serves it from now on.
     fn announce(&mut self, key: &Key, round: u32) -> Result<()> {
         let (name, version) = (&key.0, key.1);
-        let path = self.shared.files.scratch_path(name, version)?;
-        let naming = self.shared.naming.lock();
+        let path = self.shared.file_side.files.scratch_path(name, version)?;
+        let naming = self.shared.file_side.naming.lock();
         if !self.node.is_latest(key, round) {
             // The file of another round is there by now, and announced in its turn.
             return Ok(());
@@ -161,8 +161,8 @@ impl Worker<'_> {
             Err(error) if error.kind() == Kind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        let routed = self.shared.files.routed(name, version)?;
-        let identity = self.shared.files.identity_of(&file, &path);
+        let routed = self.shared.file_side.files.routed(name, version)?;
+        let identity = self.shared.file_side.files.identity_of(&file, &path);
         drop(naming);
         let (len, digest) = parity::digest(&file, &path)?;
         let id = FileId { name: name.to_string(), version, digest };
@@ -180,11 +180,11 @@ impl Worker<'_> {
         let (name, version) = (encoding.name.clone(), encoding.version);
         let key: Key = (name.as_str().into(), version);
         let since = Instant::now();
-        let mut span = self.shared.trace.span(Activity::Encode).of(&name, version);
+        let mut span = self.shared.telemetry.trace.span(Activity::Encode).of(&name, version);
         let made = self.make(encoding, &key);
         match &made {
             Ok((bytes, _)) => {
-                self.shared.metrics.encode.add(*bytes, since.elapsed());
+                self.shared.telemetry.metrics.encode.add(*bytes, since.elapsed());
                 span.bytes(*bytes);
             }
             Err(error) => {
@@ -211,7 +211,7 @@ impl Worker<'_> {
     /// still valid, and so have their name.
     fn make(&mut self, encoding: &Encoding, key: &Key) -> Result<(u64, bool)> {
         encoding.check()?;
-        let files = &self.shared.files;
+        let files = &self.shared.file_side.files;
         let own = encoding.index_of(self.node.own());
         let own = own.ok_or_else(|| Error::new(Kind::Internal, "it is not of this process"))?;
         let temporary = files.temporary(&files.scratch_path(&key.0, key.1)?);
@@ -222,7 +222,7 @@ impl Worker<'_> {
             writer.complete()
         });
         let named = written.and_then(|bytes| {
-            let _naming = self.shared.naming.lock();
+            let _naming = self.shared.file_side.naming.lock();
             let current = self.is_current(key, &encoding.members[own]);
             if current {
                 let path = files.parity_path(&key.0, key.1)?;

@@ -2,40 +2,36 @@
 
 use std::time::Instant;
 
-use super::lifecycle::Engine;
+use super::lifecycle::{Engine, EngineHandle};
 use super::prepare;
-use super::shared::Shared;
 use catalog::state::State;
 use errors::{Error, Kind, Result};
 use trace::metrics::Cause;
 use trace::Activity;
 
-impl Shared {
+impl EngineHandle {
+    /// Stops the workers without waiting for them.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+
     /// The process ends without VELOC_Finalize: stops the workers without waiting for them, removes what an ephemeral
     /// job has written, and says so if others lose checkpoints.
     pub fn leave(&self) {
-        if self.would_lose() {
+        if self.0.would_lose() {
             log::warn!(
                 "the process ends without VELOC_Finalize: checkpoints that have not reached their \
                  files are lost"
             );
         }
-        self.stop();
-        if self.config.ephemeral {
-            if let Err(error) = self.files.remove_unnamed() {
+        self.0.stop();
+        if self.0.config.ephemeral {
+            if let Err(error) = self.0.file_side.files.remove_unnamed() {
                 log::warn!("{error}");
             }
         }
-        self.remove_spilled();
-        self.trace.finish();
-    }
-
-    fn remove_spilled(&self) {
-        for (name, version) in self.catalog.read(State::spilled) {
-            if let Err(error) = self.files.remove_scratch(&name, version, None) {
-                log::warn!("{error}");
-            }
-        }
+        self.0.file_side.remove_spilled();
+        self.0.telemetry.trace.finish();
     }
 }
 
@@ -43,13 +39,13 @@ impl Engine {
     /// Waits until nothing is being flushed, written or persisted. Failed steps are retried first. Reports
     /// the oldest unreported background failure.
     pub fn drain(&self) -> Result<()> {
-        let _span = self.trace.span(Activity::Drain);
+        let _span = self.shared.telemetry.trace.span(Activity::Drain);
         let since = Instant::now();
-        self.catalog.step(State::retry);
-        let waited = self.catalog.wait_drained();
-        self.prune_all();
-        self.metrics.waited(Cause::Drain, since);
-        match self.catalog.step(State::take_failure) {
+        self.shared.catalog.step(State::retry);
+        let waited = self.shared.catalog.wait_drained();
+        self.shared.file_side.prune_all();
+        self.shared.telemetry.metrics.waited(Cause::Drain, since);
+        match self.shared.catalog.step(State::take_failure) {
             Some(error) => Err(error),
             None => waited,
         }
@@ -61,8 +57,8 @@ impl Engine {
     /// The engine has stopped.
     pub fn settle(&self) -> Result<()> {
         let since = Instant::now();
-        let waited = self.catalog.wait_drained();
-        self.metrics.waited(Cause::Drain, since);
+        let waited = self.shared.catalog.wait_drained();
+        self.shared.telemetry.metrics.waited(Cause::Drain, since);
         waited
     }
 
@@ -72,25 +68,25 @@ impl Engine {
     /// # Errors
     /// The errors of [`Engine::drain`].
     pub fn hand_over(&self) -> Result<()> {
-        if self.hands_over() {
+        if self.shared.config.hands_over() {
             return self.hand_memory_over();
         }
         let nothing_left = |state: &State| state.drained() && state.unwritten().is_none();
-        if self.config.ephemeral || self.catalog.read(nothing_left) {
+        if self.shared.config.ephemeral || self.shared.catalog.read(nothing_left) {
             return Ok(());
         }
-        if self.has_successor() {
-            let _span = self.trace.span(Activity::Drain);
+        if self.shared.succession.has_successor() {
+            let _span = self.shared.telemetry.trace.span(Activity::Drain);
             let since = Instant::now();
-            let waited = self.catalog.wait(|state| {
+            let waited = self.shared.catalog.wait(|state| {
                 (state.successor().is_handed_over() || state.drained()).then_some(())
             });
-            self.metrics.waited(Cause::Drain, since);
+            self.shared.telemetry.metrics.waited(Cause::Drain, since);
             waited?;
             // Failed steps are retried here, so that they can be reported.
             let handed_over =
                 |state: &State| state.successor().is_handed_over() && !state.drained();
-            if self.catalog.read(handed_over) && self.successor_answers() {
+            if self.shared.catalog.read(handed_over) && self.shared.succession.successor_answers() {
                 return Ok(());
             }
         }
@@ -102,26 +98,26 @@ impl Engine {
     /// # Errors
     /// A checkpoint could not be written, or (in an ephemeral job) not handed over; it is named.
     fn hand_memory_over(&self) -> Result<()> {
-        let _span = self.trace.span(Activity::Drain);
+        let _span = self.shared.telemetry.trace.span(Activity::Drain);
         let since = Instant::now();
         let can_end = |state: &mut State| {
             !state.arriving() && (state.successor().is_handed_over() || state.drained())
         };
-        let waited = self.catalog.wait(|state| can_end(state).then_some(()));
-        self.metrics.waited(Cause::Drain, since);
+        let waited = self.shared.catalog.wait(|state| can_end(state).then_some(()));
+        self.shared.telemetry.metrics.waited(Cause::Drain, since);
         waited?;
-        let (left, unwritten) = self.catalog.read(|state| {
+        let (left, unwritten) = self.shared.catalog.read(|state| {
             (state.not_handed_over(), state.drained() && state.unwritten().is_some())
         });
-        let nothing = self.catalog.read(|state| state.checkpoints().live() == 0);
-        if nothing || left.is_empty() && !unwritten && self.successor_answers() {
+        let nothing = self.shared.catalog.read(|state| state.checkpoints().live() == 0);
+        if nothing || left.is_empty() && !unwritten && self.shared.succession.successor_answers() {
             return Ok(());
         }
-        if !self.config.ephemeral {
+        if !self.shared.config.ephemeral {
             // To files, with an error if that fails.
             return self.drain();
         }
-        let name = self.config.hand_over.as_deref().unwrap_or_default();
+        let name = self.shared.config.hand_over.as_deref().unwrap_or_default();
         let Some((first, version)) = left.first() else {
             return Err(Error::new(
                 Kind::System,
@@ -159,13 +155,13 @@ impl Engine {
     /// The background failure, or a failed worker. The job has ended, and hand-overs stay valid.
     pub fn finish(self) -> Result<()> {
         let mut fetched = Ok(());
-        if self.catalog.read(State::arriving) {
-            let _span = self.trace.span(Activity::Drain);
+        if self.shared.catalog.read(State::arriving) {
+            let _span = self.shared.telemetry.trace.span(Activity::Drain);
             let since = Instant::now();
-            fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
-            self.metrics.waited(Cause::Drain, since);
+            fetched = self.shared.catalog.wait(|state| (!state.arriving()).then_some(()));
+            self.shared.telemetry.metrics.waited(Cause::Drain, since);
         }
-        match self.catalog.step(State::take_failure) {
+        match self.shared.catalog.step(State::take_failure) {
             Some(error) => Err(error),
             None => fetched,
         }
@@ -173,11 +169,11 @@ impl Engine {
 
     /// Waits until all members of the group have made their parities, or cannot.
     pub fn await_parities(&self) {
-        if let Some(node) = self.erasure.get() {
-            let _span = self.trace.span(Activity::Drain);
+        if let Some(node) = self.shared.file_side.erasure.get() {
+            let _span = self.shared.telemetry.trace.span(Activity::Drain);
             let since = Instant::now();
             node.finish();
-            self.metrics.waited(Cause::Drain, since);
+            self.shared.telemetry.metrics.waited(Cause::Drain, since);
         }
     }
 }
@@ -187,7 +183,7 @@ impl Drop for Engine {
         self.stop_workers();
         prepare::unpin(&self.shared);
         // The files of an ephemeral job are useless after it.
-        self.remove_spilled();
-        self.shared.trace.finish();
+        self.shared.file_side.remove_spilled();
+        self.shared.telemetry.trace.finish();
     }
 }

@@ -48,18 +48,18 @@ fn engine(folder: &Path, rank: u32, node: Node) -> Engine {
 }
 
 fn take(engine: &Engine, version: i32) {
-    take_as(engine, version, engine.files.rank() as u8);
+    take_as(engine, version, engine.shared.file_side.files.rank() as u8);
 }
 
 /// Takes a version as a checkpoint does: another file takes the name, and the one before keeps its bytes for those
 /// who still read it.
 fn take_as(engine: &Engine, version: i32, byte: u8) {
-    publish(engine, &engine.naming.lock(), version, byte);
-    engine.protect("x", version);
+    publish(engine, &engine.shared.file_side.naming.lock(), version, byte);
+    engine.shared.file_side.protect("x", version);
 }
 
 fn publish(engine: &Engine, naming: &Naming<'_>, version: i32, byte: u8) {
-    let files = &engine.files;
+    let files = &engine.shared.file_side.files;
     let temporary = files.temporary(&files.scratch_path("x", version).unwrap());
     let mut output = Output::create(temporary, None).unwrap();
     output.put(&vec![byte; 1000 + version as usize]).unwrap();
@@ -67,20 +67,20 @@ fn publish(engine: &Engine, naming: &Naming<'_>, version: i32, byte: u8) {
 }
 
 fn is_protected(engine: &Engine, version: i32) -> bool {
-    let path = engine.files.parity_path("x", version).unwrap();
+    let path = engine.shared.file_side.files.parity_path("x", version).unwrap();
     ParityFile::read(&path).and_then(|parity| parity.verify()).is_ok()
 }
 
 fn failures(engine: &Engine) -> u64 {
-    let spoilt = engine.erasure.get().map_or(0, Node::unprotected);
-    engine.metrics.encode_failures.load(Ordering::Relaxed) + spoilt
+    let spoilt = engine.shared.file_side.erasure.get().map_or(0, Node::unprotected);
+    engine.shared.telemetry.metrics.encode_failures.load(Ordering::Relaxed) + spoilt
 }
 
 /// Ends all engines, each on its own thread, as they wait for each other.
 fn finish(engines: Vec<&Engine>) {
     thread::scope(|scope| {
         for engine in engines {
-            scope.spawn(|| engine.erasure.get().unwrap().finish());
+            scope.spawn(|| engine.shared.file_side.erasure.get().unwrap().finish());
         }
     });
 }
@@ -101,7 +101,7 @@ fn everybody_keeps_parities_at_the_end() {
         assert_eq!(failures(engine), 0);
     }
     // A file that replaces another one must not look damaged.
-    let files = &engines[0].files;
+    let files = &engines[0].shared.file_side.files;
     let temporary = files.temporary(&files.scratch_path("x", 5).unwrap());
     let mut output = Output::create(temporary, None).unwrap();
     output.put(b"another").unwrap();
@@ -120,20 +120,20 @@ fn a_file_is_announced_in_its_own_round() {
     let engines: Vec<Engine> =
         (0..).zip(nodes(2)).map(|(rank, node)| engine(folder.path(), rank, node)).collect();
     take(&engines[0], 1);
-    let naming = engines[1].naming.lock();
+    let naming = engines[1].shared.file_side.naming.lock();
     publish(&engines[1], &naming, 1, 1);
-    engines[1].protect("x", 1);
+    engines[1].shared.file_side.protect("x", 1);
     // Its worker comes to where the name is locked. Without these pauses nothing would be caught, and nothing fail.
     thread::sleep(Duration::from_millis(50));
     publish(&engines[1], &naming, 1, 200);
-    engines[1].protect("x", 1);
+    engines[1].shared.file_side.protect("x", 1);
     drop(naming);
     thread::sleep(Duration::from_millis(50));
     take_as(&engines[0], 1, 200);
     finish(engines.iter().collect());
     for engine in &engines {
         assert!(is_protected(engine, 1));
-        assert_eq!((failures(engine), engine.metrics.encode.count()), (0, 1));
+        assert_eq!((failures(engine), engine.shared.telemetry.metrics.encode.count()), (0, 1));
     }
 }
 
@@ -343,16 +343,17 @@ fn throughput_over_the_loopback() {
     for engine in &engines {
         for version in 1..=VERSIONS {
             let content = vec![version as u8; LEN];
-            fs::write(engine.files.scratch_path("x", version).unwrap(), content).unwrap();
+            fs::write(engine.shared.file_side.files.scratch_path("x", version).unwrap(), content)
+                .unwrap();
         }
     }
-    let path = engines[0].files.scratch_path("x", 1).unwrap();
+    let path = engines[0].shared.file_side.files.scratch_path("x", 1).unwrap();
     let since = std::time::Instant::now();
     erasure::parity::digest(&fs::File::open(&path).unwrap(), &path).unwrap();
     println!("digest of a file: {:.2} GB/s", LEN as f64 / since.elapsed().as_secs_f64() / 1e9);
     let since = std::time::Instant::now();
     for engine in &engines {
-        (1..=VERSIONS).for_each(|version| engine.protect("x", version));
+        (1..=VERSIONS).for_each(|version| engine.shared.file_side.protect("x", version));
     }
     finish(engines.iter().collect());
     let bytes = engines.len() * VERSIONS as usize * LEN;

@@ -11,9 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{Builder, JoinHandle};
 
-use super::capture::Open;
-use super::copy::{Run, Way};
-use super::shared::Shared;
+use super::run::Run;
 use errors::{Error, Kind, Result};
 use levels::host_buffer::HostBuffer;
 use os::access;
@@ -21,7 +19,6 @@ use os::memory::page_size;
 use os::sync::Mutex;
 use os::threads;
 use os::write_protection::{Event, Lifted, WriteProtection};
-use policy::capture::Capture;
 
 /// Bytes that are copied at a time, and can be written then: a huge page, which stays one.
 const BLOCK: u64 = 2 << 20;
@@ -437,45 +434,6 @@ impl Drop for Frozen {
 pub(crate) struct FrozenRuns {
     pub(crate) frozen: Frozen,
     pub(crate) runs: Vec<Run>,
-}
-
-impl Shared {
-    /// Whether memory can be frozen here; the first call finds out.
-    ///
-    /// # Errors
-    /// The system has no such protection, or forbids it.
-    pub fn can_freeze(&self) -> Result<()> {
-        self.freezer().map(drop)
-    }
-
-    fn freezer(&self) -> Result<&Freezer> {
-        self.freezer.get_or_init(Freezer::start).as_ref().map_err(Clone::clone)
-    }
-
-    /// Freezes the regions of a checkpoint that is about to be committed, as far as they are to be. If that is
-    /// impossible, this thread copies them.
-    pub(super) fn freeze(&self, open: &mut Open) -> Result<()> {
-        let runs = open.deferred.take(Capture::Protect);
-        if runs.is_empty() {
-            return Ok(());
-        }
-        let host = self.host()?;
-        self.guard.count(runs.iter().map(|run| host.untouched(&run.extents)).sum());
-        runs.iter().try_for_each(|run| host.ensure(&run.extents))?;
-        runs.iter().for_each(|run| host.writing(&run.extents));
-        // SAFETY: the extents are this checkpoint's, whose deferred capture ends before they are another's.
-        match self.freezer().and_then(|freezer| unsafe { freezer.freeze(host, &runs) }) {
-            Ok(frozen) => {
-                open.deferred.frozen = Some(FrozenRuns { frozen, runs });
-                Ok(())
-            }
-            Err(error) => {
-                runs.iter().for_each(|run| host.written(&run.extents));
-                self.captures_in_call(&error);
-                self.copy(open.id, Way::In, &runs)
-            }
-        }
-    }
 }
 
 /// The blocks of these runs, and the bytes outside whole pages.

@@ -11,7 +11,7 @@ use os::sync::{Condvar, Mutex};
 
 /// The gate, initially open.
 #[derive(Debug, Default)]
-pub struct Gate {
+pub(crate) struct Gate {
     closed: Mutex<u32>,
     opened: Condvar,
     resting: AtomicBool,
@@ -19,32 +19,32 @@ pub struct Gate {
 
 /// Keeps the gate closed until it is dropped.
 #[derive(Debug)]
-pub struct Closed<'a>(&'a Gate);
+pub(crate) struct Closed<'a>(&'a Gate);
 
 impl Gate {
     /// Closes the gate. Active slices continue.
-    pub fn close(&self) -> Closed<'_> {
+    pub(crate) fn close(&self) -> Closed<'_> {
         *self.closed.lock() += 1;
         Closed(self)
     }
 
     /// Closes the gate until [`Gate::resume`]: the driver is about to shut down, and no call should
     /// coincide with that.
-    pub fn rest(&self) {
+    pub(crate) fn rest(&self) {
         if !self.resting.swap(true, Ordering::AcqRel) {
             std::mem::forget(self.close());
         }
     }
 
     /// Ends [`Gate::rest`]: the driver has shut down, and calls get its error.
-    pub fn resume(&self) {
+    pub(crate) fn resume(&self) {
         if self.resting.swap(false, Ordering::AcqRel) {
             drop(Closed(self));
         }
     }
 
     /// Waits until the gate is open. A capture opens it after its own copy, on every path.
-    pub fn pass(&self) {
+    pub(crate) fn pass(&self) {
         let mut closed = self.closed.lock();
         while *closed > 0 {
             closed = self.opened.wait(closed);
@@ -52,7 +52,7 @@ impl Gate {
     }
 
     /// Whether the gate is closed now.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         *self.closed.lock() > 0
     }
 }

@@ -2,7 +2,6 @@
 //! with its content.
 
 use super::buffer;
-use super::shared::Shared;
 use catalog::ledger::{Ledger, Left};
 use catalog::state::State;
 use config::Config;
@@ -88,28 +87,6 @@ pub(super) fn take(state: &mut State, files: &Files, host: Option<&HostBuffer>, 
                 }
             }
             Err(error) => log::error!("{error}"),
-        }
-    }
-}
-
-impl Shared {
-    /// Whether the host buffer is for the next job of this name.
-    pub fn hands_over(&self) -> bool {
-        self.config.hand_over.is_some()
-    }
-
-    /// Why this job has nothing of the job before it, though it should; for messages.
-    pub(crate) fn nothing_inherited(&self) -> Option<String> {
-        let (name, why) = (self.config.hand_over.as_ref()?, self.missing.as_ref()?);
-        Some(format!("hand_over = {name}: {why}"))
-    }
-
-    /// Warns, once, that files are looked at and not the memory of an earlier job, and why.
-    pub fn warn_of_nothing_inherited(&self) {
-        if let Some(why) = self.nothing_inherited() {
-            let then =
-                if self.config.ephemeral { "there are no checkpoints" } else { "files are used" };
-            self.degrade("hand_over", format!("{why}; {then}"));
         }
     }
 }

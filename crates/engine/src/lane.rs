@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::gate::Gate;
-use super::shared::Shared;
+use super::telemetry::Telemetry;
 use catalog::space::Extent;
 use device::{Device, Event, PinnedBuffer, Stream, WaitMode};
 use errors::Result;
@@ -20,7 +20,7 @@ use policy::slice::{self, DEPTH, RING_SLOT};
 
 /// The direction of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub(crate) enum Direction {
     /// To the host buffer.
     Down,
     /// To the device.
@@ -29,8 +29,9 @@ pub enum Direction {
 
 /// A stream with its active slices.
 #[derive(Debug)]
-pub struct Lane {
+pub(crate) struct Lane {
     device: Arc<Device>,
+    telemetry: Arc<Telemetry>,
     stream: Stream,
     /// One event after each slice; those of ring slots have the slot's number.
     events: Vec<Event>,
@@ -49,10 +50,15 @@ struct Slice {
 
 impl Lane {
     /// A lane of the device, whose thread waits in this mode.
-    pub fn new(device: &Arc<Device>, waiting: WaitMode) -> Result<Lane> {
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        telemetry: &Arc<Telemetry>,
+        waiting: WaitMode,
+    ) -> Result<Lane> {
         let events = (0..DEPTH).map(|_| Event::new(device, waiting)).collect::<Result<_>>()?;
         Ok(Lane {
             device: device.clone(),
+            telemetry: telemetry.clone(),
             events,
             stream: Stream::new(device)?,
             ring: None,
@@ -62,7 +68,7 @@ impl Lane {
     }
 
     /// Its stream, for copies that need no slices.
-    pub fn stream(&self) -> &Stream {
+    pub(crate) fn stream(&self) -> &Stream {
         &self.stream
     }
 
@@ -77,15 +83,14 @@ impl Lane {
     /// # Safety
     /// Both ranges stay valid, and nothing else uses what is written, until [`Lane::finish`] or
     /// [`Lane::abandon`] has returned.
-    pub unsafe fn copy(
+    pub(crate) unsafe fn copy(
         &mut self,
-        shared: &Shared,
+        host: &HostBuffer,
         direction: Direction,
         device_at: u64,
         place: Extent,
         gate: Option<&Gate>,
     ) -> Result<()> {
-        let host = shared.host()?;
         let mut done = 0;
         while done < place.len {
             let at = place.offset + done;
@@ -102,7 +107,7 @@ impl Lane {
             self.next = (self.next + 1) % DEPTH;
             let (device_at, straight) = (device_at + done, self.is_straight(host, at));
             let run = if straight { run } else { run.min(RING_SLOT) };
-            let on_host = if straight { host.address(at) } else { self.slot(shared, slot)? };
+            let on_host = if straight { host.address(at) } else { self.slot(slot)? };
             let onward = Extent { offset: at, len: run };
             let is_onward = !straight && direction == Direction::Down;
             if !straight && direction == Direction::Up {
@@ -132,9 +137,8 @@ impl Lane {
     ///
     /// # Safety
     /// The range stays valid, and nothing else writes to it, until this returns.
-    pub unsafe fn read(
+    pub(crate) unsafe fn read(
         &mut self,
-        shared: &Shared,
         device_at: u64,
         len: u64,
         gate: Option<&Gate>,
@@ -145,7 +149,7 @@ impl Lane {
             self.abandon();
         }
         // SAFETY: the caller's promise.
-        let done = unsafe { self.read_slices(shared, device_at, len, gate, put) };
+        let done = unsafe { self.read_slices(device_at, len, gate, put) };
         if done.is_err() {
             self.abandon();
         }
@@ -156,7 +160,6 @@ impl Lane {
     /// [`Lane::read`]; after an error slices may be active.
     unsafe fn read_slices(
         &mut self,
-        shared: &Shared,
         device_at: u64,
         len: u64,
         gate: Option<&Gate>,
@@ -174,7 +177,7 @@ impl Lane {
                 }
                 let slot = self.next;
                 self.next = (self.next + 1) % DEPTH;
-                let (to, run) = (self.slot(shared, slot)?, run_at(queued));
+                let (to, run) = (self.slot(slot)?, run_at(queued));
                 self.under_way.push_back(Slice { slot, onward: None });
                 // SAFETY: the caller's promise; nothing else uses the slot.
                 unsafe { self.stream.copy_to_host(to, device_at + queued, run) }?;
@@ -183,7 +186,7 @@ impl Lane {
             }
             let Some(slot) = self.under_way.front().map(|slice| slice.slot) else { continue };
             self.events[slot].synchronize()?;
-            let (from, run) = (self.slot(shared, slot)?, run_at(handed));
+            let (from, run) = (self.slot(slot)?, run_at(handed));
             // SAFETY: the device has written the slot, and nothing else uses it until `put` returns.
             put(unsafe { std::slice::from_raw_parts(from, run as usize) })?;
             self.under_way.pop_front();
@@ -193,7 +196,7 @@ impl Lane {
     }
 
     /// Waits for all active slices, and copies their bytes to the host buffer where needed.
-    pub fn finish(&mut self, host: &HostBuffer) -> Result<()> {
+    pub(crate) fn finish(&mut self, host: &HostBuffer) -> Result<()> {
         while !self.under_way.is_empty() {
             self.finish_oldest(host)?;
         }
@@ -235,13 +238,13 @@ impl Lane {
     }
 
     /// A slot of the ring, which is made at its first use.
-    fn slot(&mut self, shared: &Shared, slot: usize) -> Result<*mut u8> {
+    fn slot(&mut self, slot: usize) -> Result<*mut u8> {
         let ring = match &mut self.ring {
             Some(ring) => ring,
             none => {
                 let (ring, refused) = PinnedBuffer::new(&self.device, DEPTH as u64 * RING_SLOT)?;
                 if let Some(error) = refused {
-                    shared.degrade(
+                    self.telemetry.degrade(
                         "ring",
                         format!(
                             "{} between device and host buffer stay unregistered, so transfers are \

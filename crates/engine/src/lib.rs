@@ -1,84 +1,120 @@
 //! Data movement: the threads and copies that carry out what `policy` decides and `catalog` records.
 //!
-//! | file | on whose thread | moves |
-//! | --- | --- | --- |
-//! | [`capture`] | the application's | finds room, then copies to the first level |
-//! | `direct` | the application's | scratch to persistent, in `mode = sync` |
-//! | `copy` | the application's | between application memory and the levels of memory |
-//! | `application` | the application's | from application memory to memory outside of all levels |
-//! | `both` | the application's and one more | the same to a second file, in `mode = sync` |
-//! | `spool` | the application's | application memory straight to a file |
-//! | [`restore`] | the application's | the nearest copy to application memory |
-//! | `piece` | the application's | the nearest copy to memory outside of all levels, piece by piece |
-//! | [`deferred`] | a worker | deferred captures, to the host buffer |
-//! | `prepare` | workers | maps the device cache, touches and registers the host buffer |
-//! | `transfer` | workers | device cache to host buffer and back |
-//! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
-//! | `sift` | workers | nothing: leaves out of a file what its base has (`incremental`) |
-//! | `prune` | workers | removes the files of versions beyond a level's limit |
-//! | [`backlog`] | the application's, and `veloc sync` | reports and copies what earlier jobs have left in scratch only |
-//! | `bypass` | threads that write files | checkpoints that scratch cannot take, to persistent only |
-//! | `queries` | the application's | nothing: the client's queries and notices about checkpoints |
-//! | `routed` | the application's | the place and the name of the application's own files |
-//! | `encode` | workers | scratch files of other processes to parities |
+//! An [`Engine`] is made of parts (`shared`), which the application's threads and the workers use:
 //!
-//! `monitor` is the lock around the catalog, on which application and workers wait for each other. `pace` decides between touching and flushing, `guard` watches the machine's memory, `gate` keeps
-//! background copies out of the way of a capture, `managed` cuts managed memory by where its pages
-//! are, [`shared`] is the state that all of them use, [`place`] describes an application's region.
-//! `lifecycle` starts an [`Engine`] (with the host buffer of `buffer` and the device of `attach`),
-//! and `end` ends it.
+//! | part | has |
+//! | --- | --- |
+//! | `monitor` | the catalog and its lock, on which all wait for each other |
+//! | [`DeviceSide`] | the device, its cache, its copies (`lane`), and the `gate` that keeps background copies out of the way of a capture |
+//! | [`HostSide`] | the host buffer and the levels below it (`store`), touching beside flushing (`pace`), the machine's memory (`guard`) |
+//! | [`FileSide`] | the directories, which versions have files and may (`prune`, `backlog`, `bypass`), the parities |
+//! | [`Captures`] | what is captured behind a call (`deferred`, `frozen`, `digests`), and what captures have cost |
+//! | [`Succession`] | the backend: whom this process follows, and who follows it |
+//! | [`Telemetry`] | counters, timeline, warnings |
+//!
+//! On the application's threads:
+//!
+//! | file | does |
+//! | --- | --- |
+//! | `capture` | finds room, then copies to the first level ([`Capturing`]; an `open` checkpoint) |
+//! | `copy`, `run` | copies between application memory and the levels of memory |
+//! | `arrive`, `carried` | leaves deferred captures to a worker or a forked process |
+//! | `managed` | cuts managed memory by where its pages are |
+//! | `streamed`, `spool` | writes application memory straight to a file |
+//! | `both` | the same to a second file, on one more thread, in `mode = sync` |
+//! | `direct` | copies scratch to persistent, in `mode = sync` |
+//! | `routed` | gives the application's own files a place and a name |
+//! | [`restore`] | copies the nearest copy to application memory ([`Restores`]) |
+//! | `piece`, `application` | copies the nearest copy, or application memory, to memory outside of all levels |
+//! | `checkpoints`, `order` | answers the client's questions, and takes its notices |
+//!
+//! Workers:
+//!
+//! | file | does |
+//! | --- | --- |
+//! | `arrive` | copies deferred captures to the host buffer |
+//! | `prepare` | maps the device cache, touches and registers the host buffer |
+//! | `transfer` | copies from the device cache to the host buffer and back |
+//! | `storage` | writes the host buffer to scratch, scratch to persistent, and reads ahead |
+//! | `unchanged` | leaves out of a file what its base has (`incremental`) |
+//! | `encode` | makes parities of the scratch files of other processes |
+//!
+//! [`place`] describes an application's region. `lifecycle` starts an engine (with the host buffer of `buffer`, the memory
+//! of the job before by `inherit`, and the device of `attach`), and `end` ends it.
 
 #![deny(clippy::disallowed_methods)]
 
+mod application;
+mod arrive;
+mod attach;
 pub mod backlog;
 mod both;
 #[cfg(test)]
 #[cfg(not(feature = "model-check"))]
 mod both_tests;
-pub mod capture;
-mod carried;
-mod copy;
-pub mod deferred;
-mod encode;
-mod frozen;
-mod gate;
-mod guard;
-mod inherit;
-mod lane;
-mod managed;
-mod monitor;
-#[cfg(all(test, feature = "model-check"))]
-mod monitor_model;
-mod pace;
-pub mod place;
-mod prepare;
-pub mod restore;
-pub mod shared;
-mod sift;
-pub mod snapshot;
-mod spool;
-pub mod storage;
-mod store;
-mod transfer;
-mod verify;
-
-mod application;
-mod attach;
 mod buffer;
 mod bypass;
+mod capture;
+mod captures;
+mod carried;
+mod checkpoints;
+mod copy;
+pub mod deferred;
+mod device_side;
 #[cfg(test)]
 #[cfg(not(feature = "model-check"))]
 mod device_tests;
+mod digests;
 mod direct;
+mod encode;
 mod end;
 #[cfg(test)]
 #[cfg(not(feature = "model-check"))]
 mod erasure_tests;
+mod file_side;
+mod frozen;
+mod gate;
+mod guard;
+mod host_side;
+mod inherit;
+mod lane;
 mod lifecycle;
+mod managed;
+mod monitor;
+#[cfg(all(test, feature = "model-check"))]
+mod monitor_model;
+mod open;
+mod order;
+mod pace;
 mod piece;
+pub mod place;
+mod prepare;
 mod prune;
-mod queries;
+pub mod restore;
 mod routed;
+mod run;
+mod shared;
+mod spool;
+mod storage;
+mod store;
+#[cfg(test)]
+#[cfg(not(feature = "model-check"))]
+mod store_tests;
 mod streamed;
+mod succession;
+mod telemetry;
+mod transfer;
+mod unchanged;
+mod verify;
 
-pub use lifecycle::Engine;
+pub use captures::Captures;
+pub use checkpoints::Checkpoints;
+pub use device_side::DeviceSide;
+pub use file_side::FileSide;
+pub use host_side::HostSide;
+pub use lifecycle::{Engine, EngineHandle};
+pub use open::Open;
+pub use order::Order;
+pub use shared::{Capturing, Restores};
+pub use succession::Succession;
+pub use telemetry::Telemetry;

@@ -5,11 +5,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
+use super::both::BESIDE;
 use super::buffer::host_buffer;
+use super::captures::Captures;
+use super::checkpoints::Checkpoints;
+use super::device_side::DeviceSide;
+use super::file_side::FileSide;
+use super::host_side::HostSide;
 use super::inherit::{self, inherit, Inherited, Memory};
-use super::shared::Shared;
+use super::order::Order;
+use super::shared::{Capturing, Restores};
+use super::shared::{Materials, Shared};
 use super::store::Store;
-use super::{bypass, deferred, encode, prepare, storage, transfer};
+use super::succession::Succession;
+use super::telemetry::Telemetry;
+use super::{arrive, bypass, encode, prepare, storage, transfer};
 use crate::monitor::Catalog;
 use catalog::ledger::{Ledger, Left};
 use catalog::level::{self, LevelSpec};
@@ -30,6 +40,7 @@ use policy::capture::Capture;
 use policy::touch;
 use recovery::link::Link;
 use recovery::Process;
+use trace::metrics::Metrics;
 use trace::{Recorder, Setup};
 
 /// Workers that the others do not depend on, if they end between two transfers.
@@ -44,13 +55,9 @@ pub struct Engine {
     arrival_worker: OnceCell<()>,
 }
 
-impl std::ops::Deref for Engine {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        &self.shared
-    }
-}
+/// An engine for those who only end it.
+#[derive(Clone, Debug)]
+pub struct EngineHandle(pub(super) Arc<Shared>);
 
 impl Engine {
     /// Reserves the levels (no memory is touched, mapped or registered) and starts the workers. `device` is
@@ -133,22 +140,21 @@ impl Engine {
             link
         });
         let catalog = Catalog::new(state);
-        let mut shared = Shared::new(config, catalog, host, files, link, trace);
-        shared.lower = lower;
-        shared.missing = missing;
+        let host = (host, lower);
+        let shared = Shared::new(Materials { config, catalog, host, files, link, missing, trace });
         let shared = Arc::new(shared);
         let path = |path: &Option<PathBuf>| {
             path.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
         };
         log::info!(
             "checkpoints of rank {rank}: host buffer of {}, scratch {}, persistent {}{}",
-            size::show(shared.host.as_ref().map_or(0, HostBuffer::len)),
+            size::show(shared.host_side.buffer.as_ref().map_or(0, HostBuffer::len)),
             path(&shared.config.scratch),
             path(&shared.config.persistent),
             if shared.config.ephemeral { ", ephemeral" } else { "" }
         );
         if let Some(refused) = refused {
-            shared.begins_past_scratch(&refused);
+            shared.file_side.begins_past_scratch(&refused);
         }
         let engine = Engine::of(shared);
         engine.start_workers(device)?;
@@ -181,7 +187,15 @@ impl Engine {
             true => config,
             false => Config { max_versions: 0, scratch_versions: 0, ..config },
         };
-        let shared = Shared::new(config, catalog, host, files, None, Recorder::off());
+        let shared = Shared::new(Materials {
+            config,
+            catalog,
+            host: (host, Vec::new()),
+            files,
+            link: None,
+            missing: None,
+            trace: Recorder::off(),
+        });
         let engine = Engine::of(Arc::new(shared));
         engine.spawn("write", storage::write)?;
         engine.spawn("persist", storage::persist)?;
@@ -196,20 +210,22 @@ impl Engine {
         if let Some(device) = device {
             self.attach(device)?;
         }
-        if self.files.has_scratch() {
+        if self.shared.file_side.files.has_scratch() {
             self.spawn("write", storage::write)?;
-            if self.host.is_some() {
+            if self.shared.host_side.buffer.is_some() {
                 self.spawn("read", storage::read)?;
             }
         }
-        for level in (0..self.lower.len()).map(|row| Level::new(Level::HOST.index() + row)) {
+        for level in
+            (0..self.shared.host_side.lower.len()).map(|row| Level::new(Level::HOST.index() + row))
+        {
             self.spawn("flush", move |shared| transfer::flush(shared, level))?;
             self.spawn("fetch", move |shared| transfer::fetch(shared, level))?;
         }
         // File-based checkpoints are persisted even without a persistent directory.
         self.spawn("persist", storage::persist)?;
-        if self.host.is_some() {
-            let threads = touch::threads(self.config.touch_threads, affinity::usable_cpus());
+        if self.shared.host_side.buffer.is_some() {
+            let threads = touch::threads(self.shared.config.touch_threads, affinity::usable_cpus());
             for thread in 1..=threads {
                 self.spawn_as("touch", format!("touch {thread}"), prepare::touch)?;
             }
@@ -219,10 +235,10 @@ impl Engine {
 
     /// Starts the worker for deferred captures, before the application's first one.
     pub fn start_deferred_captures(&self) -> Result<()> {
-        if self.host.is_none() {
+        if self.shared.host_side.buffer.is_none() {
             return Ok(());
         }
-        self.arrival_worker.get_or_try_init(|| self.spawn("arrive", deferred::arrive)).copied()
+        self.arrival_worker.get_or_try_init(|| self.spawn("arrive", arrive::arrive)).copied()
     }
 
     pub(super) fn spawn(
@@ -245,7 +261,7 @@ impl Engine {
         let topic = logging::topic();
         let work = move || {
             logging::set_topic(topic);
-            shared.trace.name_thread(&in_trace);
+            shared.telemetry.trace.name_thread(&in_trace);
             let ended = catch_unwind(AssertUnwindSafe(|| work(&shared)));
             let failure = match ended {
                 Ok(Ok(())) => return,
@@ -275,17 +291,87 @@ impl Engine {
         Ok(())
     }
 
-    /// The workers' state, for code that works beside them.
-    pub fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    /// For those who end the engine while another thread has it.
+    pub fn handle(&self) -> EngineHandle {
+        EngineHandle(self.shared.clone())
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    /// The checkpoints that the job knows.
+    pub fn checkpoints(&self) -> Checkpoints<'_> {
+        self.shared.checkpoints()
+    }
+
+    /// The order in which they will be read.
+    pub fn order(&self) -> Order<'_> {
+        self.shared.order()
+    }
+
+    /// Captures of the application's memory.
+    pub fn capturing(&self) -> Capturing<'_> {
+        self.shared.capturing()
+    }
+
+    /// What captures have cost.
+    pub fn captures(&self) -> &Captures {
+        &self.shared.captures
+    }
+
+    /// Restores to the application's memory.
+    pub fn restores(&self) -> Restores<'_> {
+        self.shared.restores()
+    }
+
+    /// The device, once there is one.
+    pub fn device_side(&self) -> &DeviceSide {
+        &self.shared.device_side
+    }
+
+    /// The host buffer.
+    pub fn host_side(&self) -> &HostSide {
+        &self.shared.host_side
+    }
+
+    /// Which versions have files, and may.
+    pub fn file_side(&self) -> &FileSide {
+        &self.shared.file_side
+    }
+
+    /// The directories.
+    pub fn files(&self) -> &Files {
+        &self.shared.file_side.files
+    }
+
+    /// The processes before this one and behind it.
+    pub fn succession(&self) -> &Succession {
+        &self.shared.succession
+    }
+
+    /// What the job tells of itself.
+    pub fn telemetry(&self) -> &Telemetry {
+        &self.shared.telemetry
+    }
+
+    /// The counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.telemetry.metrics
+    }
+
+    /// The timeline.
+    pub fn trace(&self) -> &Recorder {
+        &self.shared.telemetry.trace
     }
 
     /// Lets other processes protect the scratch files of this job from now on.
     pub fn join(&self, node: Node) -> Result<()> {
-        if self.erasure.set(node).is_err() {
+        if self.shared.file_side.erasure.set(node).is_err() {
             return Err(Error::new(Kind::Internal, "there is erasure coding already"));
         }
-        self.files.expect_parities();
+        self.shared.file_side.files.expect_parities();
         self.spawn("encode", encode::encode)
     }
 }
@@ -348,6 +434,6 @@ fn shape(config: &Config, files: &Files, host: Option<&HostBuffer>) -> Shape {
         persistent: files.has_persistent(),
         ephemeral: config.ephemeral,
         order: config.restore_order,
-        beside: files.may_write_beside().then_some(storage::BESIDE),
+        beside: files.may_write_beside().then_some(BESIDE),
     }
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
 
+use super::device_side::DeviceSide;
 use super::place::Place;
-use super::shared::Shared;
+use super::shared::Capturing;
 use catalog::{Level, Part};
 use device::{Managed, Pointer};
 use errors::Result;
@@ -35,26 +36,20 @@ impl Settled<'_> {
     }
 }
 
-impl Shared {
+impl Capturing<'_> {
     /// Decides the parts that managed regions go to, after the work that the application has queued: it moves pages.
     pub(super) fn settle<'a>(&self, places: &'a [Place]) -> Result<Settled<'a>> {
         let mut settled = Settled { places: Cow::Borrowed(places), managed: BTreeMap::new() };
         // Without a host buffer all parts go the same way.
-        if self.host.is_none() || !places.iter().any(is_managed) {
+        if self.shared.host_side.buffer.is_none() || !places.iter().any(is_managed) {
             return Ok(settled);
         }
-        let side = self.device_side()?;
         let since = Instant::now();
-        {
-            let own = side.own.lock();
-            let _current = side.device.enter()?;
-            drop(side.after_application(self, &own)?);
-            own.lane.stream().synchronize()?;
-        }
-        self.metrics.waited(Cause::Order, since);
+        drop(self.shared.device_side.await_application()?);
+        self.shared.telemetry.metrics.waited(Cause::Order, since);
         let mut table = None;
         for place in settled.places.to_mut().iter_mut().filter(|place| is_managed(place)) {
-            let Some(managed) = self.ask(&mut table, place) else { continue };
+            let Some(managed) = self.shared.device_side.ask(&mut table, place) else { continue };
             let on_host = managed.on_host(&range(place));
             place.part = match policy_of::capture(place.len, on_host, managed.advice.read_mostly) {
                 policy_of::Side::Device => Part::Device,
@@ -64,7 +59,9 @@ impl Shared {
         }
         Ok(settled)
     }
+}
 
+impl DeviceSide {
     /// The pieces of a region that is copied elsewhere than to a level of memory. The application's queued work has
     /// been waited for.
     pub(super) fn pieces<'p>(&self, place: &'p Place) -> Pieces<'p> {
@@ -79,7 +76,7 @@ impl Shared {
     ) -> Result<Pieces<'p>> {
         let Some(managed) = self.managed(place) else { return Ok(whole(place)) };
         let absent = place.len - managed.on_host(&range(place));
-        let free = self.device_side()?.device.free_memory()?;
+        let free = self.attached()?.device.free_memory()?;
         let stays = policy_of::stays_on_host(absent, fresh, managed.advice.prefers_host, free);
         Ok(cut(place, &managed, stays))
     }
@@ -99,13 +96,13 @@ impl Shared {
                 Some(table) => table,
                 none => none.insert(PageTable::open()?),
             };
-            Managed::at(&self.device_side()?.device, table, &range(place))
+            Managed::at(&self.attached()?.device, table, &range(place))
         };
         asked().unwrap_or_else(|error| {
             let text = format!(
                 "where managed memory is cannot be asked, and the device copies it: {error}"
             );
-            self.degrade("managed", text);
+            self.telemetry.degrade("managed", text);
             None
         })
     }

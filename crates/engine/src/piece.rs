@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use super::copy::{Run, Way};
 use super::place::Place;
 use super::restore::{Owner, Reading, Restoring};
-use super::shared::Shared;
+use super::run::{Run, Way};
+use super::shared::Restores;
 use catalog::space::cut;
 use catalog::state::Acquire;
 use catalog::Region;
@@ -13,7 +13,7 @@ use errors::{Error, Kind, Result};
 use levels::files::Wanted;
 use trace::metrics::{Cause, Stop};
 
-impl Shared {
+impl Restores<'_> {
     /// Fills `bytes` with those of a region from `start` on, from the nearest copy.
     ///
     /// # Errors
@@ -33,9 +33,9 @@ impl Shared {
         match acquired {
             (id, Acquire::Memory(source)) => {
                 let (part, level) = (region.part, source.level);
-                let _reading = Reading { shared: self, id, part, level };
+                let _reading = Reading { shared: self.shared, id, part, level };
                 let extents = cut(&source.extents, region.offset + start, place.len).collect();
-                let copied = self.copy(id, Way::Out, &[Run { place, level, extents }]);
+                let copied = self.shared.copy(id, Way::Out, &[Run { place, level, extents }]);
                 if copied.is_err() {
                     std::mem::forget(std::mem::take(bytes));
                 }
@@ -58,14 +58,21 @@ impl Shared {
     ) -> Result<()> {
         let since = Instant::now();
         let piece = Region { size: place.len, ..*region };
-        let read =
-            restoring.files(self).read_nearest(&restoring.name, restoring.version, |opened| {
+        let read = restoring.files(&self.shared.file_side.files).read_nearest(
+            &restoring.name,
+            restoring.version,
+            |opened| {
                 let offset = opened.offset_of(region)? + start;
-                Ok(vec![Wanted { offset, target: self.target(&piece, place, false) }])
-            });
-        self.metrics.waited(Cause::File, since);
+                Ok(vec![Wanted { offset, target: self.shared.target(&piece, place, false) }])
+            },
+        );
+        self.shared.telemetry.metrics.waited(Cause::File, since);
         read?;
-        self.metrics.hop((Stop::Scratch, Stop::Application)).add(place.len, since.elapsed());
+        self.shared
+            .telemetry
+            .metrics
+            .hop((Stop::Scratch, Stop::Application))
+            .add(place.len, since.elapsed());
         Ok(())
     }
 }

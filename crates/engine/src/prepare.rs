@@ -19,14 +19,14 @@ use trace::{Activity, Counter};
 
 /// Maps the device cache, chunk by chunk, until it is complete or the device has no more memory.
 pub(crate) fn map(shared: &Shared) -> Result<()> {
-    shared.device_side()?.device.bind()?;
-    let cache = shared.cache()?;
+    shared.device_side.attached()?.device.bind()?;
+    let cache = shared.device_side.cache()?;
     let mut mapped = 0;
     let chunk = shared.config.gpu_chunk_size;
     while !shared.stopping() {
         let since = Instant::now();
-        let mut span = shared.trace.span(Activity::Map);
-        let device = &shared.device_side()?.device;
+        let mut span = shared.telemetry.trace.span(Activity::Map);
+        let device = &shared.device_side.attached()?.device;
         let next = device.free_memory().and_then(|free| {
             let left = cache.reserved() - mapped;
             if left > 0 && !may_map(chunk.min(left), free, device.total_memory()) {
@@ -42,14 +42,14 @@ pub(crate) fn map(shared: &Shared) -> Result<()> {
             }
             Ok(bytes) => {
                 mapped += bytes;
-                shared.metrics.map.add(bytes, since.elapsed());
+                shared.telemetry.metrics.map.add(bytes, since.elapsed());
                 span.bytes(bytes);
                 drop(span);
                 shared.catalog.step(|state| state.growth().grown(Level::DEVICE, bytes));
-                shared.trace.counter(Counter::DeviceMapped, mapped);
+                shared.telemetry.trace.counter(Counter::DeviceMapped, mapped);
             }
             Err(error) => {
-                shared.degrade(
+                shared.telemetry.degrade(
                     "map",
                     format!(
                         "the device cache has {} of the {} asked for (gpu_cache_size): {error}",
@@ -74,23 +74,23 @@ const GIVE_BACK_AFTER: Duration = Duration::from_secs(1);
 /// Touches the wanted pages of the host buffer, and continues when more are wanted. Several threads may do so
 /// at once.
 pub(crate) fn touch(shared: &Shared) -> Result<()> {
-    let host = shared.host()?;
+    let host = shared.host_side.host()?;
     let method = method(shared, host);
     loop {
         host.hold(shared.catalog.read(|state| state.levels().used(Level::HOST)));
         // Before a unit is claimed: a claimed unit counts as having its pages.
-        if shared.memory_is_short(TOUCH_UNIT) {
-            shared.pace.all_touched();
-            while shared.memory_is_short(CHECK_EVERY) && host.await_memory(CHECK_AGAIN) {
+        if shared.host_side.memory_is_short(TOUCH_UNIT) {
+            shared.host_side.pace.all_touched();
+            while shared.host_side.memory_is_short(CHECK_EVERY) && host.await_memory(CHECK_AGAIN) {
                 give_back(shared, host);
-                shared.limit_again(host);
+                shared.host_side.limit_again(host);
             }
         }
         let unit = match host.claim() {
             Claim::Unit(unit) => unit,
             Claim::Enough => {
                 // In the meantime, flushes need not choose a mode.
-                shared.pace.all_touched();
+                shared.host_side.pace.all_touched();
                 if host.await_need(GIVE_BACK_AFTER) {
                     give_back(shared, host);
                 }
@@ -98,15 +98,15 @@ pub(crate) fn touch(shared: &Shared) -> Result<()> {
             }
             Claim::Nothing => break,
         };
-        if !shared.pace.may_touch() {
+        if !shared.host_side.pace.may_touch() {
             break;
         }
         let since = Instant::now();
         let bytes = unit.end - unit.start;
         let touched = host.touch(&unit, method);
-        shared.pace.touched(bytes, since);
+        shared.host_side.pace.touched(bytes, since);
         if let Err(error) = touched {
-            shared.degrade(
+            shared.telemetry.degrade(
                 "touch",
                 format!(
                     "touching of the host buffer ends at {} of {}; the rest is not registered \
@@ -121,22 +121,23 @@ pub(crate) fn touch(shared: &Shared) -> Result<()> {
             break;
         }
         let time = since.elapsed();
-        shared.metrics.touch.add(bytes, time);
-        shared.trace.spent(Activity::Touch, since, time, bytes);
-        if shared.trace.is_on() {
+        shared.telemetry.metrics.touch.add(bytes, time);
+        shared.telemetry.trace.spent(Activity::Touch, since, time, bytes);
+        if shared.telemetry.trace.is_on() {
             // Several threads touch: the counter must be recorded under the lock that its value is read
             // under.
-            host.with_touched(|bytes| shared.trace.counter(Counter::HostTouched, bytes));
+            host.with_touched(|bytes| shared.telemetry.trace.counter(Counter::HostTouched, bytes));
         }
     }
-    shared.pace.all_touched();
+    shared.host_side.pace.all_touched();
     Ok(())
 }
 
 /// Gives back the pages, but for the slack, that no checkpoint has used since the last look, at
 /// least [`GIVE_BACK_AFTER`] ago. The room is nobody's meanwhile, a unit at a time.
 fn give_back(shared: &Shared, host: &HostBuffer) {
-    let Some(mut last) = shared.gave_back.try_lock().filter(|at| at.elapsed() >= GIVE_BACK_AFTER)
+    let Some(mut last) =
+        shared.host_side.gave_back.try_lock().filter(|at| at.elapsed() >= GIVE_BACK_AFTER)
     else {
         return;
     };
@@ -155,19 +156,22 @@ fn give_back(shared: &Shared, host: &HostBuffer) {
             Ok(true) => surplus = surplus.saturating_sub(unit.end - unit.start),
             Ok(false) => break,
             Err(error) => {
-                shared.degrade("give back", format!("the host buffer keeps unused pages: {error}"));
+                shared
+                    .telemetry
+                    .degrade("give back", format!("the host buffer keeps unused pages: {error}"));
                 break;
             }
         }
     }
-    if shared.trace.is_on() {
-        host.with_touched(|bytes| shared.trace.counter(Counter::HostTouched, bytes));
+    if shared.telemetry.trace.is_on() {
+        host.with_touched(|bytes| shared.telemetry.trace.counter(Counter::HostTouched, bytes));
     }
 }
 
 /// Binds the host buffer to the device's memory node, if there are several nodes.
 pub(crate) fn place(shared: &Shared) {
-    let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else {
+    let (Some(host), Some(side)) = (&shared.host_side.buffer, shared.device_side.attached.get())
+    else {
         return;
     };
     let Some(node) = numa::node_of_pci(side.device.bus_id()).filter(|_| numa::node_count() > 1)
@@ -176,21 +180,23 @@ pub(crate) fn place(shared: &Shared) {
     };
     match numa::bind_preferred(host.mapping(), 0..host.mapping().len(), node) {
         Ok(()) => log::info!("the host buffer is on memory node {node}, where the device is"),
-        Err(error) => shared.degrade("numa", error),
+        Err(error) => shared.telemetry.degrade("numa", error),
     }
 }
 
 /// Registers the host buffer, as the key `pin` says.
 pub(crate) fn pin(shared: &Shared) -> Result<()> {
-    let side = shared.device_side()?;
+    let side = shared.device_side.attached()?;
     side.device.bind()?;
-    let host = shared.host()?;
+    let host = shared.host_side.host()?;
     let pin = shared.config.pin;
     let mut node_lock = if registration::takes_node_lock(pin) {
         match NodeLock::open() {
             Ok(node_lock) => Some(node_lock),
             Err(error) => {
-                shared.degrade("node lock", format!("registering without the node lock: {error}"));
+                shared
+                    .telemetry
+                    .degrade("node lock", format!("registering without the node lock: {error}"));
                 None
             }
         }
@@ -223,7 +229,7 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
             Some(open) if !held => {
                 if let Err(error) = acquire(shared, open) {
                     // Not tried again: the holder may keep the lock for ever.
-                    shared.degrade(
+                    shared.telemetry.degrade(
                         "node lock",
                         format!("registering without the node lock: {error}"),
                     );
@@ -236,13 +242,13 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
             }
             _ => {}
         }
-        if held && shared.gate.is_closed() {
+        if held && shared.device_side.gate.is_closed() {
             // A capture may wait long for the device, and the lock is not held meanwhile.
             release(&mut node_lock);
-            shared.gate.pass();
+            shared.device_side.gate.pass();
             continue;
         }
-        shared.gate.pass();
+        shared.device_side.gate.pass();
         if !register_one(shared, host, chunk)? {
             break;
         }
@@ -265,11 +271,11 @@ fn await_idle_window(
     waited: &mut f64,
 ) -> IdleWindow {
     let bytes = host.chunk(chunk);
-    let before = &shared.metrics.register;
+    let before = &shared.telemetry.metrics.register;
     let measured = (before.amount(), before.nanoseconds() as f64 / 1e9);
     let seconds = registration::expected_seconds(bytes.end - bytes.start, measured);
-    let span = shared.trace.span(Activity::IdleWindow);
-    let window = shared.pace.await_idle_window(seconds, at_most, waited);
+    let span = shared.telemetry.trace.span(Activity::IdleWindow);
+    let window = shared.host_side.pace.await_idle_window(seconds, at_most, waited);
     drop(span);
     window
 }
@@ -277,38 +283,38 @@ fn await_idle_window(
 /// Waits for the node lock, or for the end of the job.
 fn acquire(shared: &Shared, node_lock: &mut NodeLock) -> Result<()> {
     let since = Instant::now();
-    let span = shared.trace.span(Activity::NodeLock);
+    let span = shared.telemetry.trace.span(Activity::NodeLock);
     let entered = node_lock.acquire(registration::NODE_LOCK_TIMEOUT, &|| shared.stopping());
     drop(span);
-    shared.metrics.node_lock.add(0, since.elapsed());
+    shared.telemetry.metrics.node_lock.add(0, since.elapsed());
     entered.map(drop)
 }
 
 /// Registers a chunk. False: no more should be tried.
 fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool> {
-    let side = shared.device_side()?;
+    let side = shared.device_side.attached()?;
     let Some(registration) = host.begin_registration(chunk) else {
         return Ok(true);
     };
     let bytes = host.chunk(chunk);
     let len = bytes.end - bytes.start;
     let since = Instant::now();
-    let mut span = shared.trace.span(Activity::Register);
+    let mut span = shared.telemetry.trace.span(Activity::Register);
     // SAFETY: no copy uses an unregistered chunk (`lane`); the mapping lives until all chunks are
     // unregistered (`unpin`).
     let result = unsafe { device::register(&side.device, host.address(bytes.start), len) };
     registration.end(result.is_ok());
-    shared.pace.worked();
+    shared.host_side.pace.worked();
     match result {
         Ok(()) => {
-            shared.metrics.register.add(len, since.elapsed());
+            shared.telemetry.metrics.register.add(len, since.elapsed());
             span.bytes(len);
             drop(span);
-            shared.trace.counter(Counter::HostRegistered, host.registered_bytes());
+            shared.telemetry.trace.counter(Counter::HostRegistered, host.registered_bytes());
             Ok(true)
         }
         Err(error) => {
-            shared.degrade(
+            shared.telemetry.degrade(
                 "pin",
                 format!(
                     "the host buffer stays unregistered (pin) beyond {} of {}, so transfers are \
@@ -324,7 +330,8 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
 
 /// Unregisters the chunks that [`pin`] registered. No transfer may be active.
 pub(crate) fn unpin(shared: &Shared) {
-    let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else {
+    let (Some(host), Some(side)) = (&shared.host_side.buffer, shared.device_side.attached.get())
+    else {
         return;
     };
     for chunk in host.registered() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::shared::Shared;
+use super::file_side::FileSide;
 use catalog::{FileLevel, Id};
 use errors::{Error, Kind, Result};
 use format::identity::Identity;
@@ -15,7 +15,7 @@ use policy::rounds::{FileState, PARITIES};
 /// ones usually cannot either, as versions are persisted in order.
 const AT_A_TIME: usize = 8;
 
-impl Shared {
+impl FileSide {
     /// A checkpoint's file has come to a level: removes the versions beyond the limit.
     pub(super) fn arrived(
         &self,
@@ -100,7 +100,7 @@ impl Shared {
             }
             Err(error) => {
                 // Nothing is removed that may have to stay.
-                self.degrade("prune", format!("versions are not limited: {error}"));
+                self.telemetry.degrade("prune", format!("versions are not limited: {error}"));
                 false
             }
         }
@@ -163,6 +163,7 @@ impl Shared {
                     Ok(false) => continue,
                     Err(error) => {
                         return self
+                            .telemetry
                             .degrade("prune", format!("an old version was not removed: {error}"));
                     }
                 }
@@ -215,7 +216,7 @@ impl Shared {
     /// removed does not keep the others; the first such failure is the error.
     pub fn remove_everywhere(&self, name: &str, versions: &BTreeSet<i32>) -> Result<()> {
         self.await_earlier_jobs();
-        self.may_write()?;
+        self.succession.may_write()?;
         self.catalog.step(|state| {
             versions.iter().for_each(|version| state.removal().withdraw(name, *version));
         });
@@ -308,7 +309,7 @@ impl Shared {
                     Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Corrupt) => break,
                     Err(error) => {
                         let text = format!("versions are not limited for now: {error}");
-                        self.degrade("prune", text);
+                        self.telemetry.degrade("prune", text);
                         return None;
                     }
                 }

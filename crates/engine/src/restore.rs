@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::copy::{Run, Way};
 use super::managed::Pieces;
 use super::place::Place;
-use super::shared::Shared;
-use super::spool::about;
+use super::run::about;
+use super::run::{Run, Way};
+use super::shared::{Restores, Shared};
 use catalog::space::cut;
 use catalog::state::{Acquire, Content, Source, State};
 use catalog::{Id, Level, Part, Region, PARTS};
@@ -78,27 +78,38 @@ impl Drop for Reading<'_> {
 }
 
 impl Restoring {
-    /// The rank that it is of.
-    pub fn rank(&self, shared: &Shared) -> u32 {
+    /// The rank that it is of, where this is `own`.
+    fn rank(&self, own: &Files) -> u32 {
         match &self.owner {
-            Owner::Own(_) => shared.files.rank(),
+            Owner::Own(_) => own.rank(),
             Owner::Stored(files) => files.rank(),
         }
     }
 
     /// The directories of its files.
-    pub fn files<'a>(&'a self, shared: &'a Shared) -> Cow<'a, Files> {
+    pub(super) fn files<'a>(&'a self, own: &'a Files) -> Cow<'a, Files> {
         match &self.owner {
-            Owner::Own(_) if self.identity.is_known() => {
-                Cow::Owned(shared.files.of_run(self.identity))
-            }
-            Owner::Own(_) => Cow::Borrowed(&shared.files),
+            Owner::Own(_) if self.identity.is_known() => Cow::Owned(own.of_run(self.identity)),
+            Owner::Own(_) => Cow::Borrowed(own),
             Owner::Stored(files) => Cow::Borrowed(files),
         }
     }
 }
 
-impl Shared {
+impl<'a> Restores<'a> {
+    /// The rank that a restored checkpoint is of.
+    pub fn rank_of(&self, restoring: &Restoring) -> u32 {
+        restoring.rank(&self.shared.file_side.files)
+    }
+
+    /// The directories of its files.
+    pub fn files_of<'b>(self, restoring: &'b Restoring) -> Cow<'b, Files>
+    where
+        'a: 'b,
+    {
+        restoring.files(&self.shared.file_side.files)
+    }
+
     /// The checkpoint of this name and version, known already or found on disk. `part_of` tells which regions
     /// the application has in device memory.
     pub fn find(&self, name: &str, version: i32, part_of: impl Fn(i32) -> Part) -> Result<Id> {
@@ -113,20 +124,21 @@ impl Shared {
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Id> {
-        if let Some(id) = self.catalog.read(|state| state.checkpoints().find(name, version)) {
+        if let Some(id) = self.shared.catalog.read(|state| state.checkpoints().find(name, version))
+        {
             return Ok(id);
         }
-        self.warn_of_nothing_inherited();
-        self.await_earlier_jobs();
-        let files = self.files.of_run(wanted);
+        self.shared.succession.warn_of_nothing_inherited();
+        self.shared.file_side.await_earlier_jobs();
+        let files = self.shared.file_side.files.of_run(wanted);
         let found = files.look(name, version).map_err(|error| match error.kind() {
             Kind::NotFound => Error::new(Kind::NotFound, self.no_such(name, version)),
             _ => error,
         })?;
-        let identity = self.files.identity_found(&found);
+        let identity = self.shared.file_side.files.identity_found(&found);
         let there = [
-            self.files.scratch_path(name, version).is_ok_and(|path| path.exists()),
-            self.files.is_persistent(name, version),
+            self.shared.file_side.files.scratch_path(name, version).is_ok_and(|path| path.exists()),
+            self.shared.file_side.files.is_persistent(name, version),
         ];
         let content = match &found {
             Found::Regions(opened) => {
@@ -135,7 +147,10 @@ impl Shared {
             Found::Routed(_) => Content::Routed,
         };
         let made = (version, identity);
-        Ok(self.catalog.step(|state| state.captures().adopt(name, made, content, part_of, there)))
+        Ok(self
+            .shared
+            .catalog
+            .step(|state| state.captures().adopt(name, made, content, part_of, there)))
     }
 
     /// Whether a checkpoint can be restored: it is in memory, or in a valid file.
@@ -143,15 +158,16 @@ impl Shared {
     /// # Errors
     /// The reason why it cannot be restored.
     pub fn can_restore(&self, name: &str, version: i32) -> Result<()> {
-        if let Some(id) = self.catalog.read(|state| state.checkpoints().find(name, version)) {
+        if let Some(id) = self.shared.catalog.read(|state| state.checkpoints().find(name, version))
+        {
             if self.is_delta(id) {
                 self.await_file(id)?;
-            } else if !self.catalog.read(|state| state.checkpoints().is_read_from_file(id)) {
+            } else if !self.shared.catalog.read(|state| state.checkpoints().is_read_from_file(id)) {
                 return Ok(());
             }
         }
-        self.await_earlier_jobs();
-        self.files.look(name, version).map(drop)
+        self.shared.file_side.await_earlier_jobs();
+        self.shared.file_side.files.look(name, version).map(drop)
     }
 
     /// Checks the file that a restore will read, if it does: it may have been removed or changed since it was
@@ -162,11 +178,14 @@ impl Shared {
     pub fn look_ahead(&self, restoring: &Restoring) -> Result<()> {
         let Owner::Own(id) = restoring.owner else { return Ok(()) };
         if !restoring.is_delta
-            && !self.catalog.read(|state| state.checkpoints().is_read_from_file(id))
+            && !self.shared.catalog.read(|state| state.checkpoints().is_read_from_file(id))
         {
             return Ok(());
         }
-        match restoring.files(self).look(&restoring.name, restoring.version)? {
+        match restoring
+            .files(&self.shared.file_side.files)
+            .look(&restoring.name, restoring.version)?
+        {
             Found::Regions(opened) => {
                 restoring.regions.iter().try_for_each(|region| opened.offset_of(region).map(drop))
             }
@@ -175,11 +194,11 @@ impl Shared {
     }
 
     fn no_such(&self, name: &str, version: i32) -> String {
-        let discarded = self.catalog.read(|state| state.counts().discards);
+        let discarded = self.shared.catalog.read(|state| state.counts().discards);
         let mut text = format!(
             "there is no checkpoint \"{name}\" version {version} of rank {} in memory{}",
-            self.files.rank(),
-            self.files.looked_in()
+            self.shared.file_side.files.rank(),
+            self.shared.file_side.files.looked_in()
         );
         if discarded > 0 {
             text += &format!(
@@ -187,7 +206,7 @@ impl Shared {
                  make room)"
             );
         }
-        if let Some(why) = self.nothing_inherited() {
+        if let Some(why) = self.shared.succession.nothing_inherited() {
             text += &format!("; {why}");
         }
         text
@@ -214,19 +233,24 @@ impl Shared {
         let known = |state: &State| {
             state.checkpoints().find(name, version).map(|id| state.checkpoints().identity(id))
         };
-        if self.catalog.read(known).is_some_and(|known| !known.may_be(wanted)) {
-            return self.begin_restore_of((self.files.rank(), wanted), name, version, part_of);
+        if self.shared.catalog.read(known).is_some_and(|known| !known.may_be(wanted)) {
+            return self.begin_restore_of(
+                (self.shared.file_side.files.rank(), wanted),
+                name,
+                version,
+                part_of,
+            );
         }
         let id = self.find_of_run(wanted, name, version, &part_of)?;
-        let (identity, mark) = self.catalog.step(|state| {
+        let (identity, mark) = self.shared.catalog.step(|state| {
             state.up().begin_restore(id);
             (state.checkpoints().identity(id), state.checkpoints().mark_of(id))
         });
         let regions = self.regions_to_restore(id, name, version, part_of);
         let regions = regions.inspect_err(|_| {
-            self.catalog.step(|state| state.up().end_restore(id, false));
+            self.shared.catalog.step(|state| state.up().end_restore(id, false));
         })?;
-        self.pace.restore_begins();
+        self.shared.host_side.pace.restore_begins();
         let (owner, is_delta, name) = (Owner::Own(id), self.is_delta(id), name.to_owned());
         Ok(Restoring { owner, name, version, identity, regions, mark, is_delta })
     }
@@ -241,18 +265,18 @@ impl Shared {
     ) -> Result<Arc<[Region]>> {
         if self.is_delta(id) {
             self.await_file(id)?;
-            return match self.files.look(name, version)? {
+            return match self.shared.file_side.files.look(name, version)? {
                 Found::Regions(opened) => Ok(stored_regions(Some(&opened.header), part_of)),
                 Found::Routed(_) => Ok(Arc::from([])),
             };
         }
         let regions =
-            self.catalog.read(|state| state.checkpoints().regions(id)).ok_or_else(|| {
+            self.shared.catalog.read(|state| state.checkpoints().regions(id)).ok_or_else(|| {
                 Error::new(Kind::NotFound, "it was removed").within(format!("\"{name}\" {version}"))
             })?;
         // The table of changes is not the application's.
-        let has_table =
-            self.config.incremental && self.catalog.read(|state| state.checkpoints().has_table(id));
+        let has_table = self.shared.config.incremental
+            && self.shared.catalog.read(|state| state.checkpoints().has_table(id));
         Ok(if has_table { regions[1..].into() } else { regions })
     }
 
@@ -264,7 +288,7 @@ impl Shared {
             let first = regions.as_ref().and_then(|regions| regions.first());
             first.is_some_and(|table| table.size > delta::LEN_WITHOUT_BASE)
         };
-        self.config.incremental && self.catalog.read(is_one)
+        self.shared.config.incremental && self.shared.catalog.read(is_one)
     }
 
     /// Waits until a checkpoint is in a file.
@@ -273,8 +297,8 @@ impl Shared {
     /// It could not be written.
     fn await_file(&self, id: Id) -> Result<()> {
         let since = Instant::now();
-        let is_there = self.catalog.wait(|state| state.checkpoints().file_settled(id))?;
-        self.metrics.waited(Cause::File, since);
+        let is_there = self.shared.catalog.wait(|state| state.checkpoints().file_settled(id))?;
+        self.shared.telemetry.metrics.waited(Cause::File, since);
         let never = "it has only what has changed since an earlier version, and could not be written to a file";
         is_there.then_some(()).ok_or_else(|| Error::new(Kind::NotFound, never))
     }
@@ -288,13 +312,20 @@ impl Shared {
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Option<Restoring> {
-        let known = || self.catalog.read(|state| state.checkpoints().find(name, version)).is_some();
-        if self.files.digest().is_none() || known() {
+        let known =
+            || self.shared.catalog.read(|state| state.checkpoints().find(name, version)).is_some();
+        if self.shared.file_side.files.digest().is_none() || known() {
             return None;
         }
-        self.await_earlier_jobs();
-        let header = self.files.undisputed_header(name, version)?;
-        Some(self.begin_restore_stored(self.files.clone(), name, version, Some(&header), part_of))
+        self.shared.file_side.await_earlier_jobs();
+        let header = self.shared.file_side.files.undisputed_header(name, version)?;
+        Some(self.begin_restore_stored(
+            self.shared.file_side.files.clone(),
+            name,
+            version,
+            Some(&header),
+            part_of,
+        ))
     }
 
     /// Starts a restore of another rank's checkpoint, which is known only by its files, made by a `wanted` run.
@@ -305,7 +336,7 @@ impl Shared {
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Restoring> {
-        let files = self.files.of_rank(rank).of_run(wanted);
+        let files = self.shared.file_side.files.of_rank(rank).of_run(wanted);
         let found = files.look(name, version)?;
         let header = match &found {
             Found::Routed(_) => None,
@@ -324,7 +355,7 @@ impl Shared {
         part_of: impl Fn(i32) -> Part,
     ) -> Restoring {
         let regions = stored_regions(header, part_of);
-        self.pace.restore_begins();
+        self.shared.host_side.pace.restore_begins();
         let (identity, name) = (files.wanted(), name.to_owned());
         let (owner, mark, is_delta) = (Owner::Stored(files), None, false);
         Restoring { owner, name, version, identity, regions, mark, is_delta }
@@ -333,18 +364,18 @@ impl Shared {
     /// Ends a restore.
     pub fn end_restore(&self, restoring: Restoring, success: bool) {
         if let Owner::Own(id) = restoring.owner {
-            self.catalog.step(|state| state.up().end_restore(id, success));
+            self.shared.catalog.step(|state| state.up().end_restore(id, success));
         }
-        self.pace.call_ends();
+        self.shared.host_side.pace.call_ends();
     }
 
     /// Ends a restore of this job's own checkpoint. `next` is the position in the order of hints at which it
     /// will be read again.
     pub fn end_restore_expecting(&self, restoring: Restoring, success: bool, next: Option<u64>) {
         if let Owner::Own(id) = restoring.owner {
-            self.catalog.step(|state| state.up().end_restore_expecting(id, success, next));
+            self.shared.catalog.step(|state| state.up().end_restore_expecting(id, success, next));
         }
-        self.pace.call_ends();
+        self.shared.host_side.pace.call_ends();
     }
 
     /// Restores regions to their current places in the application. Each place names a region of the
@@ -386,7 +417,7 @@ impl Shared {
     ) -> Result<()> {
         match self.acquire(id, part)? {
             Acquire::Memory(source) => {
-                let _reading = Reading { shared: self, id, part, level: source.level };
+                let _reading = Reading { shared: self.shared, id, part, level: source.level };
                 self.copy_out(id, &source, wanted)
             }
             Acquire::File => self.read_file(restoring, wanted),
@@ -399,7 +430,7 @@ impl Shared {
     /// The nearest copy of a part, once that is complete.
     pub(super) fn acquire(&self, id: Id, part: Part) -> Result<Acquire> {
         let mut since = None;
-        let acquired = self.catalog.wait(|state| match state.up().acquire(id, part) {
+        let acquired = self.shared.catalog.wait(|state| match state.up().acquire(id, part) {
             Acquire::Wait => {
                 since.get_or_insert_with(Instant::now);
                 None
@@ -407,7 +438,7 @@ impl Shared {
             acquired => Some(acquired),
         });
         if let Some(since) = since {
-            self.metrics.waited(Cause::Fetch, since);
+            self.shared.telemetry.metrics.waited(Cause::Fetch, since);
         }
         acquired
     }
@@ -418,7 +449,7 @@ impl Shared {
         for (region, place) in wanted {
             let place = Place { len: region.size, ..**place };
             let pieces = match source.level {
-                Level::HOST => self.pieces_to_restore(&place, false)?,
+                Level::HOST => self.shared.device_side.pieces_to_restore(&place, false)?,
                 _ => Pieces::from(std::slice::from_ref(&place)),
             };
             for piece in pieces.iter().copied() {
@@ -427,7 +458,7 @@ impl Shared {
                 runs.push(Run { place: piece, level: source.level, extents });
             }
         }
-        self.copy(id, Way::Out, &runs)
+        self.shared.copy(id, Way::Out, &runs)
     }
 
     /// Reads from a file to the application, which waits.
@@ -435,16 +466,12 @@ impl Shared {
         if wanted.iter().any(|(_, place)| place.kind != PAGEABLE) {
             // After the application's own work on that memory.
             let since = Instant::now();
-            let side = self.device_side()?;
-            let own = side.own.lock();
-            let _current = side.device.enter()?;
-            drop(side.after_application(self, &own)?);
-            own.lane.stream().synchronize()?;
-            self.metrics.waited(Cause::Order, since);
+            drop(self.shared.device_side.await_application()?);
+            self.shared.telemetry.metrics.waited(Cause::Order, since);
         }
         let since = Instant::now();
         let result = self.read_out(restoring, wanted);
-        self.metrics.waited(Cause::File, since);
+        self.shared.telemetry.metrics.waited(Cause::File, since);
         result
     }
 
@@ -452,24 +479,33 @@ impl Shared {
         let since = Instant::now();
         let overlapping = overlap(wanted);
         let mut begun = false;
-        let read =
-            restoring.files(self).read_nearest(&restoring.name, restoring.version, |opened| {
+        let read = restoring.files(&self.shared.file_side.files).read_nearest(
+            &restoring.name,
+            restoring.version,
+            |opened| {
                 let of_copy = wanted.iter().map(|(region, place)| {
                     let offset = opened.offset_of(region)?;
-                    Ok(Wanted { offset, target: self.target(region, place, overlapping) })
+                    Ok(Wanted { offset, target: self.shared.target(region, place, overlapping) })
                 });
                 let of_copy = of_copy.collect::<Result<Vec<_>>>()?;
                 begun = true;
                 Ok(of_copy)
-            });
+            },
+        );
         if let Err(error) = read {
             return Err(if begun { error.followed_by(UNDEFINED) } else { error });
         }
         let bytes = wanted.iter().map(|(region, _)| region.size).sum();
-        self.metrics.hop((Stop::Scratch, Stop::Application)).add(bytes, since.elapsed());
+        self.shared
+            .telemetry
+            .metrics
+            .hop((Stop::Scratch, Stop::Application))
+            .add(bytes, since.elapsed());
         Ok(())
     }
+}
 
+impl Shared {
     /// The destination of a region's bytes. Memory that `overlaps` another region is not exclusive, so it is
     /// not read into directly.
     pub(super) fn target<'a>(
@@ -510,9 +546,10 @@ impl Shared {
                 let copy = move |bytes: &[u8]| {
                     let pieces = match &mut pieces {
                         Some(pieces) => pieces,
-                        None => pieces.insert(self.pieces_to_restore(&place, true)?.into_owned()),
+                        None => pieces
+                            .insert(self.device_side.pieces_to_restore(&place, true)?.into_owned()),
                     };
-                    let side = self.device_side()?;
+                    let side = self.device_side.attached()?;
                     let own = side.own.lock();
                     let _current = side.device.enter()?;
                     for piece in pieces.iter().filter_map(|piece| {
@@ -580,22 +617,26 @@ mod tests {
         let take = |version| {
             let mut open = engine.begin("x", version).unwrap();
             let place = Place::plain(1, bytes.as_ptr(), bytes.len());
-            engine.capture(&mut open, &[place], Vec::new()).and_then(|()| engine.commit(open))
+            engine
+                .shared
+                .capturing()
+                .capture(&mut open, &[place], Vec::new())
+                .and_then(|()| engine.shared.capturing().commit(open))
         };
         take(1).unwrap();
-        let restoring = engine.begin_restore("x", 1, |_| Part::Host).unwrap();
-        let id = engine.catalog.read(|state| state.checkpoints().find("x", 1)).unwrap();
+        let restoring = engine.shared.restores().begin_restore("x", 1, |_| Part::Host).unwrap();
+        let id = engine.shared.catalog.read(|state| state.checkpoints().find("x", 1)).unwrap();
         let reading = catch_unwind(AssertUnwindSafe(|| {
-            let acquired = engine.catalog.step(|state| state.up().acquire(id, Part::Host));
+            let acquired = engine.shared.catalog.step(|state| state.up().acquire(id, Part::Host));
             let Acquire::Memory(source) = acquired else { return };
             let (part, level) = (Part::Host, source.level);
-            let _reading = Reading { shared: &engine, id, part, level };
+            let _reading = Reading { shared: &engine.shared, id, part, level };
             panic!("as a fault of the library would");
         }));
         assert!(reading.is_err());
-        engine.end_restore(restoring, true);
+        engine.shared.restores().end_restore(restoring, true);
         // Version 1 was consumed, and its room is needed.
         take(2).unwrap();
-        assert_eq!(engine.catalog.read(State::check), Ok(()));
+        assert_eq!(engine.shared.catalog.read(State::check), Ok(()));
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::capture::Open;
-use super::shared::Shared;
+use super::open::Open;
+use super::shared::Capturing;
 use catalog::state::{is_of_the_file_system, State};
 use catalog::{FileLevel, Id};
 use errors::{Error, Result};
@@ -17,7 +17,7 @@ const ROUTED_ADVICE: &str = "it is written beside the file that it replaces only
                              copied there and persistent has a link to it: make room in scratch, or set \
                              persistent and persistent_interval = 0";
 
-impl Shared {
+impl Capturing<'_> {
     /// Calls `create` for an application's file of about `bytes` in scratch, or next to the file that it
     /// replaces if scratch cannot take it.
     ///
@@ -31,20 +31,20 @@ impl Shared {
     ) -> Result<T> {
         let since = Instant::now();
         let _outlived = SizeLimitOutlived::begin();
-        self.make_room(FileLevel::Scratch, &open.name);
-        let enough = self.files.expect_room(bytes);
+        self.shared.file_side.make_room(FileLevel::Scratch, &open.name);
+        let enough = self.shared.file_side.files.expect_room(bytes);
         let guessed = enough.is_err();
         let in_scratch = enough.and_then(|()| create(FileLevel::Scratch));
         let mut beside = |refused: Error| {
             self.may_route_past_scratch(open.id, &mut open.persist, &refused)?;
-            self.past_scratch(refused, || create(FileLevel::Persistent))
+            self.shared.file_side.past_scratch(refused, || create(FileLevel::Persistent))
         };
         let placed = in_scratch.or_else(|refused| match beside(refused) {
             // The file may be smaller than guessed, and nothing else can be done.
             Err(_) if guessed => create(FileLevel::Scratch).or_else(beside),
             placed => placed,
         });
-        self.metrics.waited(Cause::File, since);
+        self.shared.telemetry.metrics.waited(Cause::File, since);
         placed
     }
 
@@ -62,10 +62,10 @@ impl Shared {
         if !is_of_the_file_system(refused) {
             return Err(refused.clone());
         }
-        let persists = *persist.get_or_insert_with(|| self.is_to_persist());
-        let awaits = self.catalog.read(|state| state.checkpoints().is_undecided(id));
-        let wanted = persists || awaits && !self.persistence_depends_on_time();
-        if self.files.has_persistent() && wanted {
+        let persists = *persist.get_or_insert_with(|| self.shared.file_side.is_to_persist());
+        let awaits = self.shared.catalog.read(|state| state.checkpoints().is_undecided(id));
+        let wanted = persists || awaits && !self.shared.file_side.persistence_depends_on_time();
+        if self.shared.file_side.files.has_persistent() && wanted {
             return Ok(());
         }
         Err(refused.clone().followed_by(ROUTED_ADVICE))
@@ -84,39 +84,43 @@ impl Shared {
         let since = Instant::now();
         // These writes may give files the same names, here or at the application's path. Parts of
         // aggregated files are handled by the workers.
-        self.await_predecessor();
-        self.metrics.waited(Cause::File, since);
-        let naming = self.naming.lock();
+        self.shared.succession.await_predecessor();
+        self.shared.telemetry.metrics.waited(Cause::File, since);
+        let naming = self.shared.file_side.naming.lock();
         let (id, name, version) = (open.id, open.name.clone(), open.version);
         let by = (open.identity, &*original);
-        let named = self.may_write().and_then(|()| match level {
-            FileLevel::Scratch => self.files.publish_routed(&naming, temporary, &name, version, by),
-            FileLevel::Persistent => {
-                self.files.publish_routed_straight(&naming, temporary, &name, version, by)
+        let named = self.shared.succession.may_write().and_then(|()| match level {
+            FileLevel::Scratch => {
+                self.shared.file_side.files.publish_routed(&naming, temporary, &name, version, by)
             }
+            FileLevel::Persistent => self
+                .shared
+                .file_side
+                .files
+                .publish_routed_straight(&naming, temporary, &name, version, by),
         });
         if let Err(error) = named {
             self.abort(open);
             return Err(error.within(format!("the routed file of {original}")));
         }
-        let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
+        let persist = open.persist.unwrap_or_else(|| self.shared.file_side.is_to_persist());
         let own = match level {
             FileLevel::Scratch => self.commit_file(id, Vec::new(), Some(original), persist),
             FileLevel::Persistent => {
                 // The file in persistent is newer.
-                self.left_scratch(&naming, &name, version);
+                self.shared.file_side.left_scratch(&naming, &name, version);
                 let routed = Some(original);
                 let commit = |state: &mut State| {
                     state.captures().commit_persistent(id, Vec::new(), routed, persist);
                 };
-                self.catalog.step(commit);
+                self.shared.catalog.step(commit);
                 None
             }
         };
         open.under_way = false;
-        self.arrived(&naming, level, &name, version, id);
+        self.shared.file_side.arrived(&naming, level, &name, version, id);
         drop(naming);
-        self.pace.call_ends();
-        self.make_persistent(id, own, None)
+        self.shared.host_side.pace.call_ends();
+        self.shared.make_persistent(id, own, None)
     }
 }

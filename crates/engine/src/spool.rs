@@ -5,14 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::both::Second;
-use super::capture::Open;
+use super::open::Open;
 use super::place::{sizes, Place};
-use super::shared::Shared;
-use catalog::space::cut;
-use catalog::state::Source;
+use super::shared::{Capturing, Shared};
 use catalog::{FileLevel, Id, Region};
 use device::{Pointer, PAGEABLE};
-use errors::{Error, Result};
+use errors::Result;
 use format::header::Header;
 use levels::files::{Output, Written};
 use os::files;
@@ -45,11 +43,11 @@ impl Spool {
         version: i32,
         expected: Vec<(i32, u64)>,
     ) -> Result<Spool> {
-        shared.await_earlier_jobs();
-        shared.may_write()?;
+        shared.file_side.await_earlier_jobs();
+        shared.succession.may_write()?;
         let complete = match level {
-            FileLevel::Scratch => shared.files.scratch_path(name, version)?,
-            FileLevel::Persistent => shared.files.own_persistent_path(name, version)?,
+            FileLevel::Scratch => shared.file_side.files.scratch_path(name, version)?,
+            FileLevel::Persistent => shared.file_side.files.own_persistent_path(name, version)?,
         };
         let expected = Header::new(expected)?.encode();
         let output = new_output(shared, &complete)?;
@@ -81,7 +79,7 @@ impl Spool {
         name: &str,
         version: i32,
     ) -> Result<()> {
-        let complete = shared.files.own_persistent_path(name, version)?;
+        let complete = shared.file_side.files.own_persistent_path(name, version)?;
         let output = new_output(shared, &complete)?;
         let end = self.output.end;
         self.replace(output, |old, output| copy_range(old, output, 0, end))?;
@@ -94,7 +92,7 @@ impl Spool {
     pub(crate) fn complete(&mut self, shared: &Shared, open: &Open) -> Result<()> {
         self.put_in_order(shared)?;
         let (name, version, identity) = (&open.name, open.version, open.identity);
-        let (files, output) = (&shared.files, &self.output);
+        let (files, output) = (&shared.file_side.files, &self.output);
         match self.level {
             FileLevel::Scratch => files.seal(output, name, version, identity),
             FileLevel::Persistent => files.seal_straight(output, name, version, (identity, None)),
@@ -171,7 +169,7 @@ impl Spool {
 }
 
 fn new_output(shared: &Shared, complete: &Path) -> Result<Output> {
-    Output::create(shared.files.temporary(complete), shared.files.digest())
+    Output::create(shared.file_side.files.temporary(complete), shared.file_side.files.digest())
 }
 
 /// Appends bytes of one file to another.
@@ -187,14 +185,14 @@ fn copy_range(old: &Output, output: &mut Output, from: u64, len: u64) -> Result<
     Ok(())
 }
 
-impl Shared {
+impl Capturing<'_> {
     /// Writes the bytes that the checkpoint captured into memory before it turned out too large.
     pub(super) fn spool_memory(&self, id: Id, regions: &[Region], spool: &mut Spool) -> Result<()> {
-        let sources = self.catalog.read(|state| state.checkpoints().building_sources(id));
+        let sources = self.shared.catalog.read(|state| state.checkpoints().building_sources(id));
         for region in regions {
             let at = spool.output.end;
             if let Some(source) = &sources[region.part as usize] {
-                self.read_memory(source, region, |bytes| spool.output.put(bytes))?;
+                self.shared.read_memory(source, region, |bytes| spool.output.put(bytes))?;
             }
             spool.written.push((region.id, region.size, at));
         }
@@ -219,13 +217,8 @@ impl Shared {
     fn append_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
         let since = Instant::now();
         let mut own = if places.iter().any(|place| place.kind != PAGEABLE) {
-            let side = self.device_side()?;
-            let own = side.own.lock();
-            let _current = side.device.enter()?;
             // Nothing is queued yet: the gate need not stay closed while the file is written.
-            drop(side.after_application(self, &own)?);
-            own.lane.stream().synchronize()?;
-            Some(own)
+            Some(self.shared.device_side.await_application()?.1)
         } else {
             None
         };
@@ -233,14 +226,14 @@ impl Shared {
         let mut gathering = spool.output.gathering();
         for place in places {
             let at = gathering.end();
-            for piece in self.pieces(place).iter() {
+            for piece in self.shared.device_side.pieces(place).iter() {
                 match (piece.kind, &mut own) {
                     (Pointer::Device { .. }, Some(own)) => {
-                        let _current = self.device_side()?.device.enter()?;
+                        let _current = self.shared.device_side.attached()?.device.enter()?;
                         let put = |bytes: &[u8]| gathering.put(bytes);
                         // Without the gate: at the end of the process nothing would open it for this thread.
                         // SAFETY: the driver has confirmed the application's pointer.
-                        unsafe { own.lane.read(self, piece.address, piece.len, None, put) }?;
+                        unsafe { own.lane.read(piece.address, piece.len, None, put) }?;
                     }
                     _ => gathering.put(bytes_of(piece))?,
                 }
@@ -252,23 +245,16 @@ impl Shared {
             total += place.len;
         }
         gathering.finish()?;
-        self.metrics.hop((Stop::Application, Stop::Scratch)).add(total, since.elapsed());
+        self.shared
+            .telemetry
+            .metrics
+            .hop((Stop::Application, Stop::Scratch))
+            .add(total, since.elapsed());
         Ok(())
     }
-
-    /// Passes the bytes of a region in memory to `put`, piece by piece in order. The caller keeps the source
-    /// from being evicted.
-    pub(super) fn read_memory(
-        &self,
-        source: &Source,
-        region: &Region,
-        mut put: impl FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let store = self.store(source.level)?;
-        cut(&source.extents, region.offset, region.size)
-            .try_for_each(|place| store.read(self, place, &mut put))
-    }
 }
+
+impl Shared {}
 
 /// Writes the file of a checkpoint with these regions, all in plain memory.
 pub(super) fn put_regions(output: &mut Output, places: &[Place]) -> Result<()> {
@@ -292,9 +278,4 @@ fn bytes_of(place: &Place) -> &[u8] {
     }
     // SAFETY: the application protects `len` readable bytes there and does not change them during the call.
     unsafe { std::slice::from_raw_parts(place.address as *const u8, place.len as usize) }
-}
-
-/// Prefixes an error with the name and version of its checkpoint.
-pub(crate) fn about(name: &str, version: i32) -> impl Fn(Error) -> Error + '_ {
-    move |error| error.within(format!("checkpoint \"{name}\" version {version}"))
 }

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::time::Instant;
 
 use super::place::Place as Region;
+use super::run::about;
+use super::run::stop;
 use super::shared::Shared;
-use super::spool::{about, put_regions};
-use super::store::stop;
+use super::spool::put_regions;
 use crate::monitor::Worker;
 use catalog::space::cut;
 use catalog::state::{After, FileJob, PersistJob};
@@ -18,44 +19,40 @@ use os::files;
 use trace::metrics::Stop;
 use trace::Activity;
 
-/// From so many bytes on, two threads write a checkpoint's two files at the same time: a smaller one is written
-/// before a second thread is awake.
-pub(super) const BESIDE: u64 = 1 << 20;
-
 /// Bytes after which the writer of a persistent file asks whether others wait for the memory that it reads.
 const STEP: usize = 4 << 20;
 
 /// Writes scratch files until the engine stops.
-pub fn write(shared: &Shared) -> Result<()> {
+pub(crate) fn write(shared: &Shared) -> Result<()> {
     bind(shared)?;
-    if !shared.await_earlier_jobs() {
-        return shared.may_write();
+    if !shared.file_side.await_earlier_jobs() {
+        return shared.succession.may_write();
     }
     while let Some(job) = shared.catalog.next(Worker::Write, |state| state.down().next_write()) {
-        shared.make_room(FileLevel::Scratch, &job.name);
+        shared.file_side.make_room(FileLevel::Scratch, &job.name);
         let written = write_temporary(shared, &job);
         if written.is_err() && shared.stopping() {
             // As after a kill: the successor, if there is one, writes it.
             return Ok(());
         }
-        let naming = shared.naming.lock();
+        let naming = shared.file_side.naming.lock();
         let result = written
             .and_then(|written| give_name(&naming, shared, &job, written))
-            .map_err(|error| shared.with_limit(FileLevel::Scratch, error))
+            .map_err(|error| shared.file_side.with_limit(FileLevel::Scratch, error))
             .map_err(|error| match shared.config.incremental {
                 true => error.followed_by(
                     "versions that were taken from it since cannot be restored without it (incremental)",
                 ),
                 false => error,
             })
-            .map_err(|error| match shared.files.has_older(FileLevel::Scratch, &job.name, job.version) {
+            .map_err(|error| match shared.file_side.files.has_older(FileLevel::Scratch, &job.name, job.version) {
                 true => error.followed_by("the file of that number that scratch has stays"),
                 false => error,
             })
             .map_err(about(&job.name, job.version));
         if matches!(result, Ok(true)) {
             // Before the write counts as done: a thread that waits for that finds the old versions gone.
-            shared.arrived(&naming, FileLevel::Scratch, &job.name, job.version, job.id);
+            shared.file_side.arrived(&naming, FileLevel::Scratch, &job.name, job.version, job.id);
         }
         let result = result.map(|_| ());
         let failure = result.as_ref().err().map(ToString::to_string);
@@ -63,7 +60,7 @@ pub fn write(shared: &Shared) -> Result<()> {
         match after {
             After::Keep => {}
             After::Unlink => unlink(&naming, shared, &job.name, job.version),
-            After::Warn => shared.goes_past_scratch(failure.unwrap_or_default()),
+            After::Warn => shared.file_side.goes_past_scratch(failure.unwrap_or_default()),
         }
         drop(naming);
     }
@@ -71,9 +68,9 @@ pub fn write(shared: &Shared) -> Result<()> {
 }
 
 /// Makes persistent copies until the engine stops.
-pub fn persist(shared: &Shared) -> Result<()> {
-    if !shared.await_earlier_jobs() {
-        return shared.may_write();
+pub(crate) fn persist(shared: &Shared) -> Result<()> {
+    if !shared.file_side.await_earlier_jobs() {
+        return shared.succession.may_write();
     }
     while let Some(job) = shared.catalog.next(Worker::Persist, |state| state.down().next_persist())
     {
@@ -95,7 +92,7 @@ pub(super) fn persist_one(
         Some(output) => Ok(Some(output)),
         None if job.routed.is_some() => bring(shared, &mut job, None),
         None => {
-            shared.make_room(FileLevel::Persistent, &job.name);
+            shared.file_side.make_room(FileLevel::Persistent, &job.name);
             bring(shared, &mut job, memory)
         }
     };
@@ -126,24 +123,25 @@ pub(super) fn persist_one(
         }
         (brought, _) => (brought, Ok(true)),
     };
-    let naming = shared.naming.lock();
+    let naming = shared.file_side.naming.lock();
     let straight = |output: Output| give_name_straight(&naming, shared, job, output.finish());
     let result = brought
         .and_then(|output| output.map_or(named, straight))
-        .map_err(|error| shared.with_limit(FileLevel::Persistent, error))
+        .map_err(|error| shared.file_side.with_limit(FileLevel::Persistent, error))
         .map_err(|error| {
-            match shared.files.has_older(FileLevel::Persistent, &job.name, job.version) {
+            match shared.file_side.files.has_older(FileLevel::Persistent, &job.name, job.version) {
                 true => error.followed_by("the file of that number that persistent has stays"),
                 false => error,
             }
         })
         .map_err(about(&job.name, job.version));
     if matches!(result, Ok(true)) {
-        shared.arrived(&naming, FileLevel::Persistent, &job.name, job.version, job.id);
+        shared.file_side.arrived(&naming, FileLevel::Persistent, &job.name, job.version, job.id);
     }
     let result = result.map(|_| ());
     gone |= result.as_ref().is_err_and(|error| {
-        error.kind() == Kind::NotFound && shared.files.lacks_scratch(&job.name, job.version)
+        error.kind() == Kind::NotFound
+            && shared.file_side.files.lacks_scratch(&job.name, job.version)
     });
     let after = shared.step_counted(|state| {
         if gone {
@@ -152,7 +150,7 @@ pub(super) fn persist_one(
         state.down().persist_done(job, result)
     });
     // Its scratch file had to stay until now.
-    shared.prune(&naming, FileLevel::Scratch, &job.name);
+    shared.file_side.prune(&naming, FileLevel::Scratch, &job.name);
     if after == After::Unlink {
         unlink(&naming, shared, &job.name, job.version);
     }
@@ -167,7 +165,7 @@ fn bring(
     memory: Option<&[Region]>,
 ) -> Result<Option<Output>> {
     let since = Instant::now();
-    let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
+    let mut span = shared.telemetry.trace.span(Activity::Persist).of(&job.name, job.version);
     let place = job.place;
     let place = place.as_ref();
     let (hop, bytes, output) = match (&job.straight, place, memory) {
@@ -175,7 +173,7 @@ fn bring(
             let put = |output: &mut Output| put_regions(output, regions);
             (
                 (Stop::Application, Stop::Scratch),
-                shared.files.write_part(&job.name, job.version, place, put)?,
+                shared.file_side.files.write_part(&job.name, job.version, place, put)?,
                 None,
             )
         }
@@ -183,7 +181,7 @@ fn bring(
             let routed = job.routed.as_deref();
             (
                 (Stop::Scratch, Stop::Persistent),
-                shared.files.persist(&job.name, job.version, routed, place)?,
+                shared.file_side.files.persist(&job.name, job.version, routed, place)?,
                 None,
             )
         }
@@ -197,18 +195,18 @@ fn bring(
             ((from, to), output.end - place.map_or(0, |place| place.offset), Some(output))
         }
     };
-    shared.metrics.hop(hop).add(bytes, since.elapsed());
+    shared.telemetry.metrics.hop(hop).add(bytes, since.elapsed());
     span.bytes(bytes);
     Ok(output)
 }
 
 /// Reads files ahead until the engine stops.
-pub fn read(shared: &Shared) -> Result<()> {
+pub(crate) fn read(shared: &Shared) -> Result<()> {
     while let Some(job) = shared.catalog.next(Worker::Read, |state| state.up().next_read()) {
         let result = read_one(shared, &job).map_err(about(&job.name, job.version));
         if let Err(error) = &result {
             // Nothing is lost: the restore reads the files itself, and reports errors.
-            shared.degrade("read", format!("reading ahead failed: {error}"));
+            shared.telemetry.degrade("read", format!("reading ahead failed: {error}"));
         }
         shared.step_counted(|state| state.up().read_done(&job, &result));
     }
@@ -216,7 +214,7 @@ pub fn read(shared: &Shared) -> Result<()> {
 }
 
 fn bind(shared: &Shared) -> Result<()> {
-    match shared.device.get() {
+    match shared.device_side.attached.get() {
         Some(side) => side.device.bind(),
         None => Ok(()),
     }
@@ -224,20 +222,28 @@ fn bind(shared: &Shared) -> Result<()> {
 
 fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     let since = Instant::now();
-    let mut span = shared.trace.span(Activity::Write).of(&job.name, job.version);
-    let temporary = shared.files.temporary(&shared.files.scratch_path(&job.name, job.version)?);
-    let mut output = Output::create(temporary, shared.files.digest())?;
-    let begun = shared.files.compressor().map_or(Ok(()), |compressor| output.compress(compressor));
+    let mut span = shared.telemetry.trace.span(Activity::Write).of(&job.name, job.version);
+    let temporary = shared
+        .file_side
+        .files
+        .temporary(&shared.file_side.files.scratch_path(&job.name, job.version)?);
+    let mut output = Output::create(temporary, shared.file_side.files.digest())?;
+    let begun = shared
+        .file_side
+        .files
+        .compressor()
+        .map_or(Ok(()), |compressor| output.compress(compressor));
     let mut gathering = output.gathering();
     let written = begun
         .and_then(|()| write_file(shared, job, |bytes| gathering.put(bytes)))
         .and_then(|()| gathering.finish())
         .and_then(|()| output.end_content())
-        .and_then(|()| shared.files.seal(&output, &job.name, job.version, job.identity));
+        .and_then(|()| shared.file_side.files.seal(&output, &job.name, job.version, job.identity));
     let complete = output.finish();
     match written {
         Ok(()) => {
             shared
+                .telemetry
                 .metrics
                 .hop((from_memory(job), Stop::Scratch))
                 .add(complete.len, since.elapsed());
@@ -270,11 +276,11 @@ fn from_memory(job: &FileJob) -> Stop {
 fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
     bind(shared)?;
     let (name, version, place) = (job.name.clone(), job.version, job.place);
-    let mut output = shared.files.create_straight(&name, version, place.as_ref())?;
+    let mut output = shared.file_side.files.create_straight(&name, version, place.as_ref())?;
     let mut written = Ok(());
     if let Some(source) = job.straight.clone() {
         let mut scratch = None;
-        let compressor = shared.files.compressor().filter(|_| place.is_none());
+        let compressor = shared.file_side.files.compressor().filter(|_| place.is_none());
         // A file whose bytes depend on those before cannot go on with the bytes of another one.
         let may_leave = compressor.is_none() && !shared.config.incremental;
         if let Some(compressor) = compressor {
@@ -296,13 +302,15 @@ fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
         written = written.and_then(|()| gathering.finish());
         shared.catalog.step(|state| state.down().leave_memory(job));
         if let Some(scratch) = scratch {
-            written = written
-                .and_then(|()| shared.files.append_scratch(&scratch, &mut output, &name, version));
+            written = written.and_then(|()| {
+                shared.file_side.files.append_scratch(&scratch, &mut output, &name, version)
+            });
         }
         written = written.and_then(|()| output.end_content());
     }
     let by = (job.identity, place.as_ref());
-    let written = written.and_then(|()| shared.files.seal_straight(&output, &name, version, by));
+    let written =
+        written.and_then(|()| shared.file_side.files.seal_straight(&output, &name, version, by));
     match written {
         Ok(()) => Ok(output),
         Err(error) => {
@@ -322,9 +330,11 @@ fn scratch_in_place_of_memory(shared: &Shared, job: &PersistJob) -> Option<File>
         return None;
     }
     // Once more: without the lock, a newer checkpoint's file could get its name.
-    let _naming = shared.naming.lock();
+    let _naming = shared.file_side.naming.lock();
     // If it cannot be opened, memory has the bytes.
-    is_to_leave().then(|| shared.files.open_scratch(&job.name, job.version).ok()).flatten()
+    is_to_leave()
+        .then(|| shared.file_side.files.open_scratch(&job.name, job.version).ok())
+        .flatten()
 }
 
 /// Gives a complete file its name. False: the checkpoint was replaced or cleaned up in the meantime.
@@ -337,7 +347,7 @@ fn give_name(
     if !shared.catalog.read(|state| state.checkpoints().still_wanted(job.id)) {
         return files::remove(&written.temporary).map(|()| false);
     }
-    let named = shared.files.publish(naming, &written, &job.name, job.version);
+    let named = shared.file_side.files.publish(naming, &written, &job.name, job.version);
     if named.is_err() {
         written.discard();
     }
@@ -347,21 +357,21 @@ fn give_name(
 /// Gives a complete persistent file its name, where the checkpoint has a scratch file. False as for
 /// [`give_name`]; the second value says whether the scratch file is still there.
 fn give_name_beside(shared: &Shared, job: &PersistJob, output: Output) -> Result<(bool, bool)> {
-    let naming = shared.naming.lock();
+    let naming = shared.file_side.naming.lock();
     // Until here the file is open, so that nobody takes it for a leftover.
     let written = output.finish();
     if !shared.catalog.read(|state| state.checkpoints().still_wanted(job.id)) {
         written.discard();
         return Ok((false, true));
     }
-    let is_in_scratch = match shared.files.publish_beside(&naming, &written, &job.name, job.version)
-    {
-        Ok(is_in_scratch) => is_in_scratch,
-        Err(error) => {
-            written.discard();
-            return Err(error);
-        }
-    };
+    let is_in_scratch =
+        match shared.file_side.files.publish_beside(&naming, &written, &job.name, job.version) {
+            Ok(is_in_scratch) => is_in_scratch,
+            Err(error) => {
+                written.discard();
+                return Err(error);
+            }
+        };
     drop(naming);
     if !is_in_scratch {
         log::warn!(
@@ -371,7 +381,7 @@ fn give_name_beside(shared: &Shared, job: &PersistJob, output: Output) -> Result
         );
     }
     // The file counts only once its name is durable; no other file need wait for that.
-    shared.files.sync_names_in_persistent().map(|()| (true, is_in_scratch))
+    shared.file_side.files.sync_names_in_persistent().map(|()| (true, is_in_scratch))
 }
 
 /// Gives a complete file that bypasses scratch its name. False as for [`give_name`].
@@ -388,7 +398,7 @@ fn give_name_straight(
         }
         return Ok(false);
     }
-    let named = shared.publish_straight(naming, &written, &job.name, job.version, place);
+    let named = shared.file_side.publish_straight(naming, &written, &job.name, job.version, place);
     if named.is_err() && place.is_none() {
         written.discard();
     }
@@ -401,7 +411,7 @@ fn write_file(
     job: &FileJob,
     mut put: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    if shared.write_sifted(job, &mut put)?.is_some() {
+    if shared.write_changed(job, &mut put)?.is_some() {
         return Ok(());
     }
     let header = Header::new(job.regions.iter().map(|r| (r.id, r.size)).collect())?;
@@ -417,10 +427,10 @@ fn write_file(
 
 fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
     let since = Instant::now();
-    let mut span = shared.trace.span(Activity::Read).of(&job.name, job.version);
-    let host = shared.host()?;
+    let mut span = shared.telemetry.trace.span(Activity::Read).of(&job.name, job.version);
+    let host = shared.host_side.host()?;
     let mut bytes = 0;
-    shared.files.of_run(job.identity).read_nearest(&job.name, job.version, |opened| {
+    shared.file_side.files.of_run(job.identity).read_nearest(&job.name, job.version, |opened| {
         bytes = 0;
         let mut wanted = Vec::new();
         for region in job.regions.iter() {
@@ -444,14 +454,14 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
     for source in job.memory.iter().flatten() {
         host.written(&source.extents);
     }
-    shared.metrics.hop((Stop::Scratch, Stop::HOST)).add(bytes, since.elapsed());
+    shared.telemetry.metrics.hop((Stop::Scratch, Stop::HOST)).add(bytes, since.elapsed());
     span.bytes(bytes);
     Ok(())
 }
 
 fn unlink(naming: &Naming<'_>, shared: &Shared, name: &str, version: i32) {
-    shared.left_scratch(naming, name, version);
-    if let Err(error) = shared.files.remove_scratch(name, version, None) {
+    shared.file_side.left_scratch(naming, name, version);
+    if let Err(error) = shared.file_side.files.remove_scratch(name, version, None) {
         log::warn!("{error}");
     }
 }

@@ -2,13 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // A test stops at the first fault.
 
-use super::*;
 use crate::place::Place;
+use crate::run::stop;
+use crate::store::{Put, Store, PIECE};
 use crate::Engine;
 use catalog::level::LevelSpec;
+use catalog::space::Extent;
+use catalog::Level;
 use config::Config;
+use errors::{Error, Kind, Result};
 use os::sync::Mutex;
 use recovery::Process;
+use trace::metrics::Stop;
 
 const CHECKPOINT: usize = 1 << 20;
 
@@ -21,13 +26,13 @@ struct Drive {
 }
 
 impl Store for Drive {
-    fn read(&self, _: &Shared, place: Extent, put: &mut Put<'_>) -> Result<()> {
+    fn read(&self, place: Extent, put: &mut Put<'_>) -> Result<()> {
         let from = place.offset as usize..(place.offset + place.len) as usize;
         let turned: Vec<u8> = self.bytes.lock()[from].iter().map(|byte| !byte).collect();
         turned.chunks(100_000).try_for_each(put)
     }
 
-    fn write(&self, _: &Shared, place: Extent, bytes: &[u8]) -> Result<()> {
+    fn write(&self, place: Extent, bytes: &[u8]) -> Result<()> {
         if self.refuses {
             return Err(Error::new(Kind::System, "the drive is broken"));
         }
@@ -62,8 +67,8 @@ fn take(engine: &Engine, version: i32) -> Result<()> {
     let mut open =
         std::iter::repeat_with(|| engine.begin("x", version)).find_map(Result::ok).unwrap();
     let place = Place::plain(1, bytes.as_ptr(), bytes.len());
-    engine.capture(&mut open, &[place], Vec::new())?;
-    engine.commit(open)
+    engine.shared.capturing().capture(&mut open, &[place], Vec::new())?;
+    engine.shared.capturing().commit(open)
 }
 
 /// Catches a job whose end waits for the whole of a file that its successor will write.
@@ -75,7 +80,7 @@ fn what_is_being_written_ends_with_the_engine() {
     let shared = &engine.shared;
     let (mut passed, whole) = (0, Extent { offset: 0, len: 64 << 20 });
     let read = |stops: bool, passed: &mut usize| {
-        shared.host().unwrap().read(shared, whole, &mut |piece| {
+        shared.read_level(Level::HOST, whole, &mut |piece| {
             *passed += piece.len();
             if stops {
                 shared.stop();
@@ -87,7 +92,7 @@ fn what_is_being_written_ends_with_the_engine() {
     assert_eq!(passed as u64, whole.len);
     passed = 0;
     assert!(read(true, &mut passed).is_err());
-    assert_eq!(passed, ASK_EVERY);
+    assert_eq!(passed, PIECE);
 }
 
 /// Catches a thread that waits for another one, which has ended without a word, and is left behind.
@@ -104,8 +109,8 @@ fn all_threads_end_whatever_is_being_written() {
         let bytes = vec![version as u8; 48 << 20];
         let mut open = engine.begin("x", version).unwrap();
         let place = Place::plain(1, bytes.as_ptr(), bytes.len());
-        engine.capture(&mut open, &[place], Vec::new()).unwrap();
-        engine.commit(open).unwrap();
+        engine.shared.capturing().capture(&mut open, &[place], Vec::new()).unwrap();
+        engine.shared.capturing().commit(open).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(3 * version as u64));
         assert!(engine.stop_workers(), "a thread is left behind");
     }
@@ -119,18 +124,19 @@ fn checkpoints_overflow_to_one_more_level_and_come_back() {
         take(&engine, version).unwrap();
     }
     for version in (0..10).rev() {
-        let restoring = engine.begin_restore("x", version, |_| catalog::Part::Host).unwrap();
+        let restoring =
+            engine.shared.restores().begin_restore("x", version, |_| catalog::Part::Host).unwrap();
         let mut bytes = vec![99; CHECKPOINT];
         let place = Place::plain(1, bytes.as_mut_ptr(), bytes.len());
-        engine.recover(&restoring, &[place]).unwrap();
-        engine.end_restore(restoring, true);
+        engine.shared.restores().recover(&restoring, &[place]).unwrap();
+        engine.shared.restores().end_restore(restoring, true);
         assert!(bytes.iter().all(|&byte| byte == version as u8), "version {version}");
     }
     let drive = stop(Level::new(2));
-    let moved = |hop| engine.metrics.hop(hop).amount();
+    let moved = |hop| engine.shared.telemetry.metrics.hop(hop).amount();
     assert!(moved((Stop::HOST, drive)) >= 7 * CHECKPOINT as u64);
     assert!(moved((drive, Stop::HOST)) + moved((drive, Stop::Application)) > 0);
-    assert_eq!(engine.catalog.read(|state| state.check()), Ok(()));
+    assert_eq!(engine.shared.catalog.read(|state| state.check()), Ok(()));
 }
 
 /// Catches a failure below that is not reported, and a checkpoint that is lost by it.
@@ -141,6 +147,10 @@ fn a_level_that_fails_is_named_and_nothing_is_lost() {
     let error = taken.iter().find_map(|taken| taken.as_ref().err()).unwrap().to_string();
     assert!(error.contains("host buffer") && error.contains("the drive is broken"), "{error}");
     for (version, taken) in taken.iter().enumerate().filter(|(_, taken)| taken.is_ok()) {
-        engine.can_restore("x", version as i32).unwrap_or_else(|e| panic!("{taken:?}, then {e}"));
+        engine
+            .shared
+            .restores()
+            .can_restore("x", version as i32)
+            .unwrap_or_else(|e| panic!("{taken:?}, then {e}"));
     }
 }

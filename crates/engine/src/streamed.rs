@@ -3,9 +3,9 @@
 
 use std::time::Instant;
 
-use super::capture::Open;
+use super::open::Open;
 use super::place::{sizes, Place};
-use super::shared::Shared;
+use super::shared::Capturing;
 use super::spool::Spool;
 use catalog::{FileLevel, Part, Region};
 use errors::Result;
@@ -13,12 +13,12 @@ use levels::files::{Output, Written};
 use os::files::SizeLimitOutlived;
 use trace::metrics::Cause;
 
-impl Shared {
+impl Capturing<'_> {
     pub(super) fn capture_to_file(&self, open: &mut Open, places: &[Place]) -> Result<()> {
         let since = Instant::now();
         let _outlived = SizeLimitOutlived::begin();
         let result = self.spool(open, places);
-        self.metrics.waited(Cause::File, since);
+        self.shared.telemetry.metrics.waited(Cause::File, since);
         result
     }
 
@@ -33,11 +33,11 @@ impl Shared {
                 self.finish_deferred(open)?;
                 let start = |level| {
                     let (name, expected) = (&open.name, expected.clone());
-                    let spool = Spool::create(self, level, name, open.version, expected)?;
+                    let spool = Spool::create(self.shared, level, name, open.version, expected)?;
                     let mut spool = Box::new(spool);
                     match self.spool_memory(open.id, &open.regions, &mut spool) {
                         Ok(()) => {
-                            spool.begin_second(self, open);
+                            spool.begin_second(self.shared, open);
                             Ok(spool)
                         }
                         Err(error) => {
@@ -46,13 +46,15 @@ impl Shared {
                         }
                     }
                 };
-                self.make_room(FileLevel::Scratch, &open.name);
+                self.shared.file_side.make_room(FileLevel::Scratch, &open.name);
                 match start(FileLevel::Scratch) {
                     Err(error) => {
-                        let error = self.with_limit(FileLevel::Scratch, error);
-                        self.may_go_past_scratch(&error)?;
-                        self.make_room(FileLevel::Persistent, &open.name);
-                        self.past_scratch(error, || start(FileLevel::Persistent))?
+                        let error = self.shared.file_side.with_limit(FileLevel::Scratch, error);
+                        self.shared.file_side.may_go_past_scratch(&error)?;
+                        self.shared.file_side.make_room(FileLevel::Persistent, &open.name);
+                        self.shared
+                            .file_side
+                            .past_scratch(error, || start(FileLevel::Persistent))?
                     }
                     Ok(started) => started,
                 }
@@ -61,15 +63,16 @@ impl Shared {
         let mut places = places.to_vec();
         places.sort_by_key(|place| place.id);
         let level = spool.level();
-        let mut result =
-            self.spool_places(&mut spool, &places).map_err(|error| self.with_limit(level, error));
+        let mut result = self
+            .spool_places(&mut spool, &places)
+            .map_err(|error| self.shared.file_side.with_limit(level, error));
         if let (Err(error), FileLevel::Scratch) = (&result, level) {
             let error = error.clone();
-            let may = self.may_go_past_scratch(&error);
+            let may = self.shared.file_side.may_go_past_scratch(&error);
             result = may.and_then(|()| {
-                self.make_room(FileLevel::Persistent, &open.name);
-                self.past_scratch(error, || {
-                    spool.go_past_scratch(self, &open.name, open.version)?;
+                self.shared.file_side.make_room(FileLevel::Persistent, &open.name);
+                self.shared.file_side.past_scratch(error, || {
+                    spool.go_past_scratch(self.shared, &open.name, open.version)?;
                     self.spool_places(&mut spool, &places)
                 })
             });
@@ -98,22 +101,22 @@ impl Shared {
         mut spool: Box<Spool>,
         open: &Open,
     ) -> Result<(FileLevel, Written, Option<Output>)> {
-        let mut completed = spool.complete(self, open);
+        let mut completed = spool.complete(self.shared, open);
         if let (Err(error), FileLevel::Scratch) = (&completed, spool.level()) {
             let error = error.clone();
-            let may = self.may_go_past_scratch(&error);
+            let may = self.shared.file_side.may_go_past_scratch(&error);
             completed = may.and_then(|()| {
-                self.make_room(FileLevel::Persistent, &open.name);
-                self.past_scratch(error, || {
-                    spool.go_past_scratch(self, &open.name, open.version)?;
-                    spool.complete(self, open)
+                self.shared.file_side.make_room(FileLevel::Persistent, &open.name);
+                self.shared.file_side.past_scratch(error, || {
+                    spool.go_past_scratch(self.shared, &open.name, open.version)?;
+                    spool.complete(self.shared, open)
                 })
             });
         }
         match completed {
             Ok(()) => {
                 let level = spool.level();
-                let (written, second) = spool.finish(self, open);
+                let (written, second) = spool.finish(self.shared, open);
                 Ok((level, written, second))
             }
             Err(error) => {
@@ -134,12 +137,16 @@ impl Shared {
         let since = Instant::now();
         let _outlived = SizeLimitOutlived::begin();
         let complete = self.complete_spool(spool, &open);
-        let naming = self.naming.lock();
+        let naming = self.shared.file_side.naming.lock();
         let published = complete.and_then(|(level, file, second)| {
             let (name, version) = (&open.name, open.version);
             let published = match level {
-                FileLevel::Scratch => self.files.publish(&naming, &file, name, version),
-                FileLevel::Persistent => self.publish_straight(&naming, &file, name, version, None),
+                FileLevel::Scratch => {
+                    self.shared.file_side.files.publish(&naming, &file, name, version)
+                }
+                FileLevel::Persistent => {
+                    self.shared.file_side.publish_straight(&naming, &file, name, version, None)
+                }
             };
             match published {
                 Ok(()) => Ok((level, second)),
@@ -155,19 +162,26 @@ impl Shared {
         let (level, second) = published?;
         let regions = std::mem::take(&mut open.regions);
         if level == FileLevel::Persistent {
-            self.catalog
+            self.shared
+                .catalog
                 .step(|state| state.captures().commit_persistent(open.id, regions, None, persist));
             open.under_way = false;
-            self.arrived(&naming, level, &open.name, open.version, open.id);
-            self.metrics.waited(Cause::File, since);
+            self.shared.file_side.arrived(&naming, level, &open.name, open.version, open.id);
+            self.shared.telemetry.metrics.waited(Cause::File, since);
             return Ok(());
         }
         let own = self.commit_file(open.id, regions, None, persist);
         open.under_way = false;
-        self.arrived(&naming, FileLevel::Scratch, &open.name, open.version, open.id);
+        self.shared.file_side.arrived(
+            &naming,
+            FileLevel::Scratch,
+            &open.name,
+            open.version,
+            open.id,
+        );
         drop(naming);
-        let result = self.make_persistent(open.id, own, second);
-        self.metrics.waited(Cause::File, since);
+        let result = self.shared.make_persistent(open.id, own, second);
+        self.shared.telemetry.metrics.waited(Cause::File, since);
         result
     }
 }

@@ -5,9 +5,9 @@ use std::thread::{self, Builder};
 use std::time::Instant;
 
 use super::lane::{Direction, Lane};
+use super::run::about;
+use super::run::stop;
 use super::shared::Shared;
-use super::spool::about;
-use super::store::stop;
 use crate::monitor::Worker;
 use catalog::space::{side_by_side, Extent};
 use catalog::state::{MoveEnd, MoveJob, State};
@@ -36,7 +36,7 @@ pub(crate) fn flush(shared: &Shared, from: Level) -> Result<()> {
     };
     while let Some((job, waiting)) = shared.catalog.next(Worker::Flush(from), next) {
         let since = Instant::now();
-        let mut span = shared.trace.span(Activity::Flush).of(&job.name, job.version);
+        let mut span = shared.telemetry.trace.span(Activity::Flush).of(&job.name, job.version);
         let Flushed { end, untouched } = mover.carry_out(&job, "flushing", waiting);
         if end == MoveEnd::Done {
             count(shared, &job, since);
@@ -55,7 +55,7 @@ pub(crate) fn fetch(shared: &Shared, to: Level) -> Result<()> {
     let next = |state: &mut State| state.up().next_fetch(to);
     while let Some(job) = shared.catalog.next(Worker::Fetch(to), next) {
         let since = Instant::now();
-        let mut span = shared.trace.span(Activity::Fetch).of(&job.name, job.version);
+        let mut span = shared.telemetry.trace.span(Activity::Fetch).of(&job.name, job.version);
         let Flushed { end, .. } = mover.carry_out(&job, "fetching", 0);
         match &end {
             MoveEnd::Done => {
@@ -64,7 +64,7 @@ pub(crate) fn fetch(shared: &Shared, to: Level) -> Result<()> {
             }
             // Nothing is lost: the restore uses the copy in the lower level.
             MoveEnd::Failed(error) | MoveEnd::Stranded(error) => {
-                shared.degrade("fetch", format!("fetching ahead failed: {error}"));
+                shared.telemetry.degrade("fetch", format!("fetching ahead failed: {error}"));
             }
         }
         drop(span);
@@ -75,7 +75,7 @@ pub(crate) fn fetch(shared: &Shared, to: Level) -> Result<()> {
 
 fn count(shared: &Shared, job: &MoveJob, since: Instant) {
     let hop = (stop(job.from.level), stop(job.to.level));
-    shared.metrics.hop(hop).add(job.len, since.elapsed());
+    shared.telemetry.metrics.hop(hop).add(job.len, since.elapsed());
 }
 
 /// Carries out the copies of one worker.
@@ -122,19 +122,19 @@ impl<'a> Mover<'a> {
 fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
     let upwards = job.to.level == Level::HOST;
     let copy = || {
-        let (from, to) = (shared.store(job.from.level)?, shared.store(job.to.level)?);
+        let to = shared.store(job.to.level)?;
         for (read, written, len) in side_by_side(&job.from.extents, &job.to.extents, job.len) {
             let mut at = written;
-            from.read(shared, Extent { offset: read, len }, &mut |bytes| {
+            shared.read_level(job.from.level, Extent { offset: read, len }, &mut |bytes| {
                 let place = Extent { offset: at, len: bytes.len() as u64 };
                 at += place.len;
-                to.write(shared, place, bytes)
+                to.write(place, bytes)
             })?;
         }
         Ok(())
     };
     let mut untouched = 0;
-    let copied = match shared.host() {
+    let copied = match shared.host_side.host() {
         Ok(host) if upwards => {
             untouched = host.untouched(&job.to.extents);
             let made = host.ensure(&job.to.extents);
@@ -167,9 +167,9 @@ pub(crate) struct Queue<'a> {
 impl<'a> Queue<'a> {
     /// A queue for the calling thread.
     pub(crate) fn new(shared: &'a Shared) -> Result<Self> {
-        let device = &shared.device_side()?.device;
+        let device = &shared.device_side.attached()?.device;
         device.bind()?;
-        Ok(Queue { shared, lane: Lane::new(device, WaitMode::Block)?, helpers: Vec::new() })
+        Ok(Queue { shared, lane: shared.device_side.lane(WaitMode::Block)?, helpers: Vec::new() })
     }
 
     /// Makes copies that `copies` queues, to these places in the host buffer, and waits for them.
@@ -182,13 +182,13 @@ impl<'a> Queue<'a> {
         copies: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Flushed {
         let shared = self.shared;
-        let host = match shared.host() {
+        let host = match shared.host_side.host() {
             Ok(host) => host,
             Err(error) => return Flushed { end: MoveEnd::Failed(error), untouched: 0 },
         };
         let untouched = host.untouched(places);
         if untouched > 0 {
-            shared.memory_is_short(untouched);
+            shared.host_side.memory_is_short(untouched);
             // Not all copies are the device's: the driver uses the processor for pages that are not
             // registered.
             if let Err(error) = host.ensure(places) {
@@ -197,11 +197,11 @@ impl<'a> Queue<'a> {
             }
         }
         host.writing(places);
-        let flushing = shared.pace.flush();
+        let flushing = shared.host_side.pace.flush();
         let end = self.run(what, (name, version), copies);
         if end == MoveEnd::Done {
             host.written(places);
-            shared.flushed(flushing, bytes, untouched);
+            shared.host_side.flushed(flushing, bytes, untouched);
         } else {
             host.not_written(places);
         }
@@ -215,7 +215,7 @@ impl<'a> Queue<'a> {
         (name, version): (&str, i32),
         copies: impl FnOnce(&mut Self) -> Result<()>,
     ) -> MoveEnd {
-        let finished = copies(self).and_then(|()| self.lane.finish(self.shared.host()?));
+        let finished = copies(self).and_then(|()| self.lane.finish(self.shared.host_side.host()?));
         let Err(error) = finished else {
             return MoveEnd::Done;
         };
@@ -235,7 +235,7 @@ impl<'a> Queue<'a> {
         let shared = self.shared;
         let wanted = |bytes| {
             #[cfg(test)]
-            if let Some(lanes) = shared.flush_lanes.get() {
+            if let Some(lanes) = shared.host_side.flush_lanes.get() {
                 return *lanes;
             }
             slice::lanes(affinity::usable_cpus(), bytes, waiting)
@@ -243,8 +243,11 @@ impl<'a> Queue<'a> {
         if wanted(job.len) == 1 {
             return self.queue(job, Direction::Down);
         }
-        let (device, host, cache) =
-            (&shared.device_side()?.device, shared.host()?, shared.cache()?);
+        let (device, host, cache) = (
+            &shared.device_side.attached()?.device,
+            shared.host_side.host()?,
+            shared.device_side.cache()?,
+        );
         let (mut straight, mut staged) = (Vec::new(), Vec::new());
         for (device_at, host_at, len) in side_by_side(&job.from.extents, &job.to.extents, job.len) {
             let mut done = 0;
@@ -274,10 +277,10 @@ impl<'a> Queue<'a> {
         let copy = |lane: &mut Lane, pieces: &[(u64, Extent)]| {
             debug_assert!(lane.is_idle(), "a slice of an earlier job is active");
             for &(device_at, place) in pieces {
-                let (down, gate) = (Direction::Down, Some(&shared.gate));
+                let (down, gate) = (Direction::Down, Some(&shared.device_side.gate));
                 // SAFETY: the catalog has given this worker both runs until its job ends, and each lane has a part
                 // of its own. Before, `run` waits for all lanes, or their drop does after a panic.
-                unsafe { lane.copy(shared, down, device_at, place, gate) }?;
+                unsafe { lane.copy(host, down, device_at, place, gate) }?;
             }
             lane.finish(host)
         };
@@ -296,7 +299,7 @@ impl<'a> Queue<'a> {
                     Ok(thread) => started.push(thread),
                     Err(error) => {
                         let what = format!("a flush has fewer threads, so it is slower: {error}");
-                        shared.degrade("flush threads", what);
+                        shared.telemetry.degrade("flush threads", what);
                         own.extend(share);
                     }
                 }
@@ -313,12 +316,11 @@ impl<'a> Queue<'a> {
     /// Makes lanes for helpers, if there are fewer than wanted. Returns how many lanes can be used.
     fn ready_lanes(&mut self, wanted: usize) -> usize {
         while self.helpers.len() + 1 < wanted {
-            let device = self.shared.device_side().map(|side| &side.device);
-            match device.and_then(|device| Lane::new(device, WaitMode::Block)) {
+            match self.shared.device_side.lane(WaitMode::Block) {
                 Ok(lane) => self.helpers.push(lane),
                 Err(error) => {
                     let what = format!("flushes have fewer threads, so they are slower: {error}");
-                    self.shared.degrade("flush threads", what);
+                    self.shared.telemetry.degrade("flush threads", what);
                     break;
                 }
             }
@@ -327,7 +329,7 @@ impl<'a> Queue<'a> {
     }
 
     fn queue(&mut self, job: &MoveJob, direction: Direction) -> Result<()> {
-        let cache = self.shared.cache()?;
+        let cache = self.shared.device_side.cache()?;
         let (device, host) = match direction {
             Direction::Down => (&job.from.extents, &job.to.extents),
             Direction::Up => (&job.to.extents, &job.from.extents),
@@ -347,9 +349,9 @@ impl<'a> Queue<'a> {
         place: Extent,
         direction: Direction,
     ) -> Result<()> {
-        let shared = self.shared;
+        let (shared, host) = (self.shared, self.shared.host_side.host()?);
         // SAFETY: the catalog has given this worker both runs, or the device's belongs to a deferred capture;
         // they stay valid until the job ends, which `run` waits for on every path.
-        unsafe { self.lane.copy(shared, direction, device, place, Some(&shared.gate)) }
+        unsafe { self.lane.copy(host, direction, device, place, Some(&shared.device_side.gate)) }
     }
 }

@@ -3,8 +3,8 @@
 //! The application has promised that it does not (`VELOC_READ_ONLY`), or the library prevents it
 //! (`host_capture`). The memory is hashed in the call, and the copy of it when that is complete.
 
-use super::copy::Run;
-use super::shared::Own;
+use super::device_side::Own;
+use super::run::Run;
 use catalog::space::Extent;
 use device::Pointer;
 use errors::{Error, Kind, Result};

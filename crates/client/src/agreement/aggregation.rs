@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::{Agreement, Deferred, OTHER_HAS_FAILED};
 use catalog::Id;
-use engine::shared::Shared;
+use engine::Engine;
 use errors::Result;
 use format::aggregate::AggregatePart;
 use mpi::{CollectiveQueue, Comm};
@@ -36,7 +36,7 @@ impl Aggregation {
 
 impl Agreement {
     /// The checkpoint was taken, with so many bytes; `None`: not taken, or not to be aggregated.
-    pub(crate) fn taken(&mut self, engine: &Shared, taken: Option<(Id, u64)>) {
+    pub(crate) fn taken(&mut self, engine: &Engine, taken: Option<(Id, u64)>) {
         if let Some(id) = self.open.take().filter(|_| taken.is_none()) {
             // Given up: there is nothing to copy, and nothing that others wait for.
             self.learn(engine, id, |deferred| {
@@ -59,7 +59,7 @@ impl Agreement {
     }
 
     /// Begins gatherings for checkpoints that this process does not take, until there are so many.
-    pub(super) fn gather_up_to(&mut self, engine: &Shared, most: u64) {
+    pub(super) fn gather_up_to(&mut self, engine: &Engine, most: u64) {
         while let Some(aggregation) = self.aggregation.as_mut().filter(|_| !self.failed) {
             if aggregation.calls.begun() >= most {
                 break;
@@ -70,14 +70,14 @@ impl Agreement {
     }
 
     /// The checkpoint has a file of its own, and is no part of an aggregated one.
-    pub(crate) fn taken_alone(&mut self, engine: &Shared, id: Id) {
+    pub(crate) fn taken_alone(&mut self, engine: &Engine, id: Id) {
         self.open = None;
         self.taken(engine, None);
         self.learn(engine, id, |deferred| deferred.place = Some(None));
     }
 
     /// Takes the lengths of the oldest gathering: each process's key and length.
-    pub(super) fn apply_gathered(&mut self, engine: &Shared, all: &[i64]) {
+    pub(super) fn apply_gathered(&mut self, engine: &Engine, all: &[i64]) {
         if all.chunks_exact(2).any(|line| *line == LAST_LENGTH) {
             return self.fail(engine, OTHER_HAS_FAILED);
         }
@@ -95,11 +95,11 @@ impl Agreement {
         let same = lines.iter().all(|line| line.0 == lines[0].0);
         let place = (same && lines.len() == self.ranks as usize).then(|| {
             let offset = lines[..self.rank as usize].iter().map(|line| line.1).sum();
-            let identity = engine.identity(id);
+            let identity = engine.checkpoints().identity(id);
             AggregatePart { offset, ranks: self.ranks, identity, attempt }
         });
         if place.is_none() {
-            engine.degrade(
+            engine.telemetry().degrade(
                 "aggregation",
                 "a checkpoint that not all processes have taken is not aggregated: each of them \
                  copies it to a file of its own",

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{file_state, Agreement, OTHER_HAS_FAILED};
-use engine::shared::Shared;
+use engine::Engine;
 use errors::Result;
 use mpi::Comm;
 use policy::rounds::{VALUES, WITHDRAWN};
@@ -35,7 +35,7 @@ impl Agreement {
 
     /// Ends all rounds, so that everything is decided. `most` is the most that a process has begun, and
     /// whether all of them agree: otherwise nobody waits. Collective: at the end of the job.
-    pub(crate) fn conclude(&mut self, engine: &Shared, most: Result<Standing>) {
+    pub(crate) fn conclude(&mut self, engine: &Engine, most: Result<Standing>) {
         let most = match most {
             Ok(most) if most.agrees => most,
             Ok(_) => return self.fail(engine, OTHER_HAS_FAILED),
@@ -70,14 +70,14 @@ impl Agreement {
     /// MPI's; or parts of aggregated files could not be looked at.
     pub(crate) fn finish(
         mut self,
-        engine: &Shared,
+        engine: &Engine,
         comm: Option<&Comm>,
         drained: bool,
     ) -> Result<()> {
         let Some(comm) = comm else {
             // Some processes have copied their parts to aggregated files, and others have not.
             return match self.aggregation {
-                Some(_) if drained => engine.files.rescue_parts(),
+                Some(_) if drained => engine.files().rescue_parts(),
                 _ => Ok(()),
             };
         };
@@ -88,10 +88,10 @@ impl Agreement {
         told[VALUES..].copy_from_slice(&[i64::from(drained), i64::from(!self.failed)]);
         let least = comm.allreduce_min(told)?;
         let (drained, agrees) = (least[VALUES] == 1, least[VALUES + 1] == 1);
-        let job = self.aggregation.as_ref().map(|_| engine.run() as u32);
+        let job = self.aggregation.as_ref().map(|_| engine.checkpoints().run() as u32);
         let tidied = match job.filter(|_| drained) {
-            Some(_) if !agrees => engine.files.rescue_parts(),
-            Some(job) if self.rank == 0 => engine.files.remove_incomplete(job),
+            Some(_) if !agrees => engine.files().rescue_parts(),
+            Some(job) if self.rank == 0 => engine.files().remove_incomplete(job),
             _ => Ok(()),
         };
         // If not all agree, calls may be under way, which keep the communicators.

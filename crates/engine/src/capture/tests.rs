@@ -27,15 +27,19 @@ fn what_the_system_has_no_memory_for_goes_to_a_file() {
     let bytes = vec![7u8; 3 << 20];
     let mut open = engine.begin("x", 1).unwrap();
     let place = Place::plain(1, bytes.as_ptr(), bytes.len());
-    engine.capture(&mut open, &[place], Vec::new()).unwrap();
-    engine.commit(open).unwrap();
+    engine.shared.capturing().capture(&mut open, &[place], Vec::new()).unwrap();
+    engine.shared.capturing().commit(open).unwrap();
     let file = std::fs::read(directory.path().join("x-0-1.dat")).unwrap();
     assert!(file.ends_with(&bytes));
     // A checkpoint that fits in memory is not written to a file by the application.
     let mut open = engine.begin("x", 2).unwrap();
-    engine.capture(&mut open, &[Place { len: 1 << 19, ..place }], Vec::new()).unwrap();
+    engine
+        .shared
+        .capturing()
+        .capture(&mut open, &[Place { len: 1 << 19, ..place }], Vec::new())
+        .unwrap();
     assert!(open.spool.is_none());
-    engine.commit(open).unwrap();
+    engine.shared.capturing().commit(open).unwrap();
     engine.drain().unwrap();
 }
 
@@ -61,8 +65,8 @@ fn a_part_is_written_from_what_the_application_has() {
         let mut open = engine.begin("x", version).unwrap();
         open.persist = Some(false);
         let id = open.id;
-        engine.capture(&mut open, &places, Vec::new()).unwrap();
-        engine.commit(open).unwrap();
+        engine.shared.capturing().capture(&mut open, &places, Vec::new()).unwrap();
+        engine.shared.capturing().commit(open).unwrap();
         let scratch = folder("scratch").join(format!("x-0-{version}.dat"));
         let written = std::fs::read(&scratch).unwrap();
         let len = written.len();
@@ -74,8 +78,8 @@ fn a_part_is_written_from_what_the_application_has() {
             identity: format::identity::Identity { run: 1, generation: 0 },
             attempt: version as u64,
         };
-        let claim = engine.claim(id);
-        engine.catalog.step(|state| state.captures().want_persistent(id, Some(place)));
+        let claim = engine.shared.capturing().claim(id);
+        engine.shared.catalog.step(|state| state.captures().want_persistent(id, Some(place)));
         claim.copy(from_memory.then_some(&places[..])).unwrap();
         let part = folder("persistent").join(format!("x-agg-{version}.dat"));
         let expected = if from_memory { written } else { vec![0; len] };
@@ -95,11 +99,15 @@ fn a_claim_that_is_not_used_is_given_back() {
     let mut open = engine.begin("x", 1).unwrap();
     open.persist = Some(false);
     let id = open.id;
-    engine.capture(&mut open, &[Place::plain(1, bytes.as_ptr(), bytes.len())], Vec::new()).unwrap();
-    engine.commit(open).unwrap();
+    engine
+        .shared
+        .capturing()
+        .capture(&mut open, &[Place::plain(1, bytes.as_ptr(), bytes.len())], Vec::new())
+        .unwrap();
+    engine.shared.capturing().commit(open).unwrap();
     let settling = catch_unwind(AssertUnwindSafe(|| {
-        let _claim = engine.claim(id);
-        engine.catalog.step(|state| state.captures().want_persistent(id, None));
+        let _claim = engine.shared.capturing().claim(id);
+        engine.shared.catalog.step(|state| state.captures().want_persistent(id, None));
         panic!("as a fault of the library would");
     }));
     assert!(settling.is_err());
@@ -120,11 +128,12 @@ fn a_checkpoint_that_is_dropped_is_given_up() {
     // In the host buffer, and in a file that is larger.
     for mib in [3, 5] {
         let mut open = engine.begin("x", 1).unwrap();
-        engine.capture(&mut open, &[place(mib)], Vec::new()).unwrap();
+        engine.shared.capturing().capture(&mut open, &[place(mib)], Vec::new()).unwrap();
         assert_eq!(open.spool.is_some(), mib == 5);
         drop(open);
         assert_eq!(
             engine
+                .shared
                 .catalog
                 .read(|state| [Level::DEVICE, Level::HOST].map(|level| state.levels().used(level))),
             [0, 0]
@@ -147,22 +156,23 @@ fn what_a_shrunken_host_buffer_cannot_take_goes_to_a_file() {
     let mut first = engine.begin("x", 1).unwrap();
     let mut second = engine.begin("x", 2).unwrap();
     // The first one's file gets no name, so its room is not freed.
-    let naming = engine.naming.lock();
-    engine.capture(&mut first, &[place(2)], Vec::new()).unwrap();
-    engine.commit(first).unwrap();
-    while engine.catalog.read(|state| state.has_work(Worker::Write)) {
+    let naming = engine.shared.file_side.naming.lock();
+    engine.shared.capturing().capture(&mut first, &[place(2)], Vec::new()).unwrap();
+    engine.shared.capturing().commit(first).unwrap();
+    while engine.shared.catalog.read(|state| state.has_work(Worker::Write)) {
         std::thread::yield_now();
     }
-    let before = engine.catalog.read(State::changes);
+    let before = engine.shared.catalog.read(State::changes);
     std::thread::scope(|scope| {
-        let captured = scope.spawn(|| engine.capture(&mut second, &[place(3)], Vec::new()));
-        while engine.catalog.read(State::changes) == before {
+        let captured =
+            scope.spawn(|| engine.shared.capturing().capture(&mut second, &[place(3)], Vec::new()));
+        while engine.shared.catalog.read(State::changes) == before {
             std::thread::yield_now();
         }
-        engine.catalog.step(|state| state.growth().limit(Level::HOST, 0));
+        engine.shared.catalog.step(|state| state.growth().limit(Level::HOST, 0));
         drop(naming);
         captured.join().unwrap().unwrap();
     });
     assert!(second.spool.is_some());
-    engine.commit(second).unwrap();
+    engine.shared.capturing().commit(second).unwrap();
 }

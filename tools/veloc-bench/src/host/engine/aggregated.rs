@@ -98,14 +98,14 @@ pub(super) fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Resu
         // The place of the part is known only once the checkpoint is taken.
         open.persist = Some(false);
         let id = open.id;
-        engine.capture(&mut open, &[region], Vec::new())?;
-        engine.commit(open)?;
+        engine.capturing().capture(&mut open, &[region], Vec::new())?;
+        engine.capturing().commit(open)?;
         say("taken")?;
         wait()?;
         let identity = Identity { run: std::os::unix::process::parent_id().into(), generation: 0 };
         let place = AggregatePart { offset, ranks: RANKS, identity, attempt: u64::from(round) };
-        let claim = engine.claim(id);
-        engine.want_persistent(id, Some(place));
+        let claim = engine.capturing().claim(id);
+        engine.file_side().want_persistent(id, Some(place));
         claim.copy(Some(&[region]))?;
         say("copied")?;
     }

@@ -1,21 +1,31 @@
 //! The client's queries and notices about checkpoints; it does not use the catalog directly.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use device::Device;
-use errors::{Error, Result};
-use format::aggregate::AggregatePart;
-use format::identity::Identity;
-use policy::rounds::FileState;
-use policy::touch::Model;
-
-use crate::shared::Shared;
+use super::shared::Shared;
+use crate::monitor::Catalog;
 use catalog::state::{Counts, State};
 use catalog::{FileLevel, Id, Level};
+use errors::{Error, Result};
+use format::identity::Identity;
+use levels::files::Files;
+use policy::rounds::FileState;
+
+/// The checkpoints that the job knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Checkpoints<'a> {
+    catalog: &'a Catalog,
+    files: &'a Files,
+}
 
 impl Shared {
+    pub(crate) fn checkpoints(&self) -> Checkpoints<'_> {
+        Checkpoints { catalog: &self.catalog, files: &self.file_side.files }
+    }
+}
+
+impl Checkpoints<'_> {
     /// The checkpoint of this name and version, if it is in memory or in this job's files.
     pub fn known(&self, name: &str, version: i32) -> Option<Id> {
         self.catalog.read(|state| state.checkpoints().find(name, version))
@@ -72,72 +82,9 @@ impl Shared {
         self.catalog.read(|state| state.levels().room(level))
     }
 
-    /// Whether the job has a device yet.
-    pub fn has_device(&self) -> bool {
-        self.device.get().is_some()
-    }
-
-    /// The job's device.
-    ///
-    /// # Errors
-    /// The job has none yet.
-    pub fn device(&self) -> Result<&Arc<Device>> {
-        Ok(&self.device_side()?.device)
-    }
-
-    /// The driver is about to shut down: no copy on the device begins until [`Shared::resume_copies`].
-    pub fn hold_copies(&self) {
-        self.gate.rest();
-    }
-
-    /// The driver has shut down, and copies get its error.
-    pub fn resume_copies(&self) {
-        self.gate.resume();
-    }
-
-    /// The model of touching and flushing, with its measurements.
-    pub fn touch_model(&self) -> Model {
-        self.pace.model()
-    }
-
     /// The event counters, and the number of checkpoints.
     pub fn counts(&self) -> (Counts, u64) {
         self.catalog.read(|state| (state.counts(), state.checkpoints().live() as u64))
-    }
-}
-
-/// The order in which checkpoints will be read.
-impl Shared {
-    /// This version will be read after those hinted before. It need not exist yet.
-    pub fn hint(&self, name: &str, version: i32) {
-        self.catalog.step(|state| state.up().hint(name, version));
-    }
-
-    /// Fetching ahead may begin.
-    pub fn start_fetching(&self) {
-        self.catalog.step(|state| state.up().start_fetching());
-    }
-
-    /// The first hinted checkpoint that never existed, and the number of such ones.
-    pub fn hinted_in_vain(&self) -> Option<(Arc<str>, i32, usize)> {
-        self.catalog.read(|state| state.checkpoints().hinted_in_vain())
-    }
-
-    /// Reserves `places` positions in the order, and returns the first.
-    pub fn reserve_hints(&self, places: u64) -> u64 {
-        self.catalog.step(|state| state.up().reserve_hints(places))
-    }
-
-    /// Sets the position at which each of these versions of a name will be read, if it will. All at once, so
-    /// that none is fetched before the first is known. With `reads`, fetching continues.
-    pub fn expect_reads(&self, name: &str, places: &[(i32, Option<u64>)], reads: bool) {
-        self.catalog.step(|state| {
-            for (version, place) in places {
-                if let Some(id) = state.checkpoints().find(name, *version) {
-                    state.up().expect(id, *place, reads);
-                }
-            }
-        });
     }
 
     /// The run that made a checkpoint.
@@ -187,10 +134,7 @@ impl Shared {
             |state: &State| Some(state.on_device(state.checkpoints().find(name, version)?, region));
         self.catalog.read(on_device).unwrap_or_default()
     }
-}
 
-/// Files, and their failures in the background.
-impl Shared {
     /// Whether a version's file has its name in a level.
     pub fn has_file(&self, name: &str, version: i32, level: FileLevel) -> bool {
         self.catalog.read(|state| state.checkpoints().has_file(name, version, level))
@@ -216,46 +160,9 @@ impl Shared {
         self.catalog.step(|state| state.captures().want_no_persistent(id));
     }
 
-    /// It was decided that a checkpoint is copied to persistent, to its part of an aggregated file or to a
-    /// file of its own.
-    pub fn want_persistent(&self, id: Id, place: Option<AggregatePart>) {
-        // A checkpoint that bypassed scratch is there already, and now counts among those to keep.
-        let extra = self.catalog.read(|state| state.checkpoints().is_extra(id));
-        let naming = extra.then(|| self.naming.lock());
-        let there = self.catalog.step(|state| state.captures().want_persistent(id, place));
-        if let (Some((name, version)), Some(naming)) = (there, naming) {
-            self.is_extra_no_more(&naming, &name, version, id);
-        }
-    }
-
-    /// Removes a name's checkpoints from memory and scratch. The backlog of earlier jobs stays.
-    ///
-    /// # Errors
-    /// A file cannot be removed.
-    pub fn cleanup(&self, name: &str) -> Result<()> {
-        self.await_earlier_jobs();
-        self.warn_of_backlog(name);
-        let _naming = self.naming.lock();
-        let backlog = self.backlog(name);
-        self.retention[FileLevel::Scratch as usize].lock().forget(name);
-        for version in self.catalog.step(|state| state.removal().cleanup(name)) {
-            if self.files.has_scratch() && !backlog.contains(&version) {
-                self.files.remove_scratch(name, version, None)?;
-            }
-        }
-        self.files.clean_scratch(name, |version| {
-            self.known(name, version).is_some() || backlog.contains(&version)
-        })
-    }
-
     /// Takes the unreported background failures, as one error.
     pub fn take_failure(&self) -> Option<Error> {
         self.catalog.step(State::take_failure)
-    }
-
-    /// How many carriers have failed.
-    pub fn failed_carriers(&self) -> usize {
-        self.deferred.failed_carriers.load(Ordering::Relaxed)
     }
 
     /// The error of a failed worker, if any.
@@ -278,14 +185,6 @@ impl Shared {
         }
         let (unwritten, drained) = self.catalog.read(|state| (state.unwritten(), state.drained()));
         unwritten.map_or(Ok(drained), Err)
-    }
-
-    /// Whether data is lost if the process ends now.
-    pub fn would_lose(&self) -> bool {
-        let (drained, handed_over) =
-            self.catalog.read(|state| (state.drained(), state.successor().is_handed_over()));
-        let inherited = self.has_successor() && handed_over;
-        !(drained || self.config.ephemeral || inherited)
     }
 
     /// The checkpoints that could not be written, by name and version: those in no file, and those missing in

@@ -2,38 +2,25 @@
 //! host memory that the system cannot watch. It is all in memory; the worker that writes the file compares the digests of
 //! its blocks with those of the checkpoint before, and leaves out what is the same.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
+use super::digests::Digests;
 use super::shared::Shared;
 use catalog::state::{FileJob, Source};
-use catalog::{Id, Region};
+use catalog::Region;
 use errors::{Error, Kind, Result};
 use format::delta::{self, changed, Blocks, Sparse, Table, BLOCK};
 use format::header::Header;
-use os::sync::Mutex;
 use policy::changes::{choose, Has};
 
 /// The most names of which digests are kept: the next checkpoint of another has everything.
 const MOST_NAMES: usize = 16;
 
-/// The digests of a checkpoint's regions.
-#[derive(Debug)]
-struct Digests {
-    id: Id,
-    number: u64,
-    of_regions: BTreeMap<i32, (u64, Vec<u128>)>,
-}
-
-/// The digests of the last checkpoint of each name.
-#[derive(Debug, Default)]
-pub(crate) struct Sieve(Mutex<HashMap<Arc<str>, Digests>>);
-
 impl Shared {
     /// Passes the content of a file to `put`, without the blocks that its base has. `None`: it is not of an incremental
     /// job.
-    pub(super) fn write_sifted(
+    pub(super) fn write_changed(
         &self,
         job: &FileJob,
         put: &mut dyn FnMut(&[u8]) -> Result<()>,
@@ -49,7 +36,7 @@ impl Shared {
         // The runs that the table has already come first.
         let mut added: Vec<(Region, Range<u64>)> = Vec::new();
         if let Some(base) = table.base {
-            let known = self.sieve.0.lock();
+            let known = self.captures.digests.0.lock();
             let known = known.get(&job.name).filter(|known| known.number == base.number);
             whole.retain(|region| {
                 let of_region = |all: &Digests| all.of_regions.get(&region.id).cloned();
@@ -86,7 +73,7 @@ impl Shared {
                 self.read_memory(source, &region, &mut *put)?;
             }
         }
-        let mut all = self.sieve.0.lock();
+        let mut all = self.captures.digests.0.lock();
         if all.len() >= MOST_NAMES && !all.contains_key(&job.name) {
             let oldest =
                 all.iter().min_by_key(|(_, digests)| digests.id).map(|(name, _)| name.clone());

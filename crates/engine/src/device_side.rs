@@ -1,0 +1,160 @@
+//! The device of a job, once the application uses one, and what its threads need there.
+
+use std::sync::{Arc, OnceLock};
+
+use super::gate::{Closed, Gate};
+use super::lane::Lane;
+use super::store::{Put, Store};
+use super::telemetry::Telemetry;
+use catalog::space::Extent;
+use device::{ApplicationStream, Current, Device, Event, WaitMode};
+use errors::{Error, Kind, Result};
+use levels::device_cache::DeviceCache;
+use os::sync::{Mutex, MutexGuard};
+
+/// The device of a job.
+#[derive(Debug)]
+pub struct DeviceSide {
+    pub(super) telemetry: Arc<Telemetry>,
+    pub(crate) attached: OnceLock<Attached>,
+    /// Lets captures pause background copies.
+    pub(crate) gate: Gate,
+    /// The stream that the application handed over.
+    stream: Mutex<Option<ApplicationStream>>,
+}
+
+/// A device that the job uses.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub device: Arc<Device>,
+    /// The device cache; `None` if it is disabled or impossible.
+    pub cache: Option<DeviceCache>,
+    /// The lane and event of captures and restores.
+    pub own: Mutex<Own>,
+    /// The lane by which files are written from the device cache, while it is unused. A thread that finds
+    /// none makes another one: no thread waits for another's file.
+    pub to_files: Mutex<Option<Lane>>,
+}
+
+/// The lane and event of the application's threads on the device, for one thread at a time.
+#[derive(Debug)]
+pub(crate) struct Own {
+    /// The lane of their copies.
+    pub lane: Lane,
+    /// Orders the lane after the application's queued work.
+    pub after: Event,
+}
+
+impl DeviceSide {
+    pub(crate) fn new(telemetry: Arc<Telemetry>) -> DeviceSide {
+        DeviceSide {
+            telemetry,
+            attached: OnceLock::new(),
+            gate: Gate::default(),
+            stream: Mutex::default(),
+        }
+    }
+
+    /// The application hands over its stream, or takes it back.
+    pub fn set_stream(&self, stream: Option<ApplicationStream>) {
+        *self.stream.lock() = stream;
+    }
+
+    /// The device, if there are device pointers or bytes in the device cache.
+    pub(crate) fn attached(&self) -> Result<&Attached> {
+        self.attached.get().ok_or_else(|| Error::new(Kind::Internal, "there is no device"))
+    }
+
+    /// A lane of the device, whose thread waits in this mode.
+    pub(crate) fn lane(&self, waiting: WaitMode) -> Result<Lane> {
+        Lane::new(&self.attached()?.device, &self.telemetry, waiting)
+    }
+
+    /// The device cache, if the catalog says that it has bytes.
+    pub fn cache(&self) -> Result<&DeviceCache> {
+        self.attached()?
+            .cache
+            .as_ref()
+            .ok_or_else(|| Error::new(Kind::Internal, "there is no device cache"))
+    }
+
+    /// Whether the job has a device yet.
+    pub fn has_device(&self) -> bool {
+        self.attached.get().is_some()
+    }
+
+    /// The job's device.
+    ///
+    /// # Errors
+    /// The job has none yet.
+    pub fn device(&self) -> Result<&Arc<Device>> {
+        Ok(&self.attached()?.device)
+    }
+
+    /// Whether kernels on the device can write to memory of `malloc`.
+    pub fn kernels_reach_host(&self) -> bool {
+        self.attached.get().is_some_and(|side| side.device.capabilities().reaches_host)
+    }
+
+    /// The driver is about to shut down: no copy on the device begins until [`DeviceSide::resume_copies`].
+    pub fn hold_copies(&self) {
+        self.gate.rest();
+    }
+
+    /// The driver has shut down, and copies get its error.
+    pub fn resume_copies(&self) {
+        self.gate.resume();
+    }
+
+    /// Orders the library's stream after all work that the application has queued: in its stream if it gave
+    /// one, otherwise in the whole context. Returns a guard that pauses background copies until the
+    /// application's copy is done.
+    pub(crate) fn after_application(
+        &self,
+        device: &Device,
+        own: &Own,
+    ) -> Result<Option<Closed<'_>>> {
+        let given = *self.stream.lock();
+        if let Some(application) = given {
+            own.after.record_in(application)?;
+            own.lane.stream().wait(&own.after)?;
+            return Ok(None);
+        }
+        let closed = self.gate.close();
+        device.synchronize()?;
+        Ok(Some(closed))
+    }
+
+    /// Waits for all work that the application has queued. The context is current until the second is dropped.
+    pub(crate) fn await_application(&self) -> Result<(Current<'_>, MutexGuard<'_, Own>)> {
+        let side = self.attached()?;
+        let own = side.own.lock();
+        let current = side.device.enter()?;
+        drop(self.after_application(&side.device, &own)?);
+        own.lane.stream().synchronize()?;
+        Ok((current, own))
+    }
+}
+
+impl Store for DeviceSide {
+    fn read(&self, place: Extent, put: &mut Put<'_>) -> Result<()> {
+        let (from, side) = (self.cache()?.address(place.offset), self.attached()?);
+        let _current = side.device.enter()?;
+        let idle = side.to_files.lock().take();
+        let mut lane = idle.map_or_else(|| self.lane(WaitMode::Block), Ok)?;
+        // SAFETY: a complete copy, which does not change while it is read.
+        unsafe { lane.read(from, place.len, Some(&self.gate), put) }?;
+        *side.to_files.lock() = Some(lane);
+        Ok(())
+    }
+
+    fn write(&self, place: Extent, bytes: &[u8]) -> Result<()> {
+        let (to, side) = (self.cache()?.address(place.offset), self.attached()?);
+        let own = side.own.lock();
+        let _current = side.device.enter()?;
+        // SAFETY: the catalog has given the caller the place; the caller's bytes stay valid until the stream
+        // was waited for.
+        unsafe { own.lane.stream().copy_from_host(to, bytes.as_ptr(), bytes.len() as u64) }?;
+        own.lane.stream().synchronize()
+    }
+}

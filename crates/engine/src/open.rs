@@ -1,0 +1,75 @@
+//! A checkpoint that is being taken.
+
+use std::sync::Arc;
+
+use super::deferred::DeferredCapture;
+use super::shared::Shared;
+use super::spool::Spool;
+use catalog::{Id, Region};
+use errors::Result;
+use format::identity::Identity;
+
+/// An open checkpoint. If it is dropped before it is committed, for instance by a panic, it is aborted.
+#[derive(Debug)]
+pub struct Open {
+    shared: Arc<Shared>,
+    /// Whether it is neither committed nor aborted.
+    pub(super) under_way: bool,
+    /// The checkpoint's number.
+    pub id: Id,
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: i32,
+    /// The run that makes it.
+    pub(super) identity: Identity,
+    /// The regions captured so far.
+    pub regions: Vec<Region>,
+    /// Whether it is copied to persistent; `None`: decided when it is complete.
+    pub persist: Option<bool>,
+    /// The file that it is written to directly, if any.
+    pub(crate) spool: Option<Box<Spool>>,
+    /// The deferred part of the capture.
+    pub(crate) deferred: DeferredCapture,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if !self.under_way {
+            return;
+        }
+        if let Some(spool) = self.spool.take() {
+            spool.discard();
+        }
+        self.shared.catalog.step(|state| state.captures().abort(self.id));
+        self.shared.host_side.pace.call_ends();
+    }
+}
+
+impl Open {
+    pub(super) fn begin(shared: &Arc<Shared>, name: &str, version: i32) -> Result<Open> {
+        let may_replace = shared.file_side.files.may_replace(name);
+        let (id, identity) = shared.catalog.begin(|state| {
+            if let Some(failure) = state.take_failure() {
+                return Err(failure.within("failed in the background"));
+            }
+            let id = state.captures().open(name, version);
+            if may_replace {
+                state.captures().may_replace(id);
+            }
+            Ok((id, state.checkpoints().identity(id)))
+        })?;
+        Ok(Open {
+            shared: shared.clone(),
+            under_way: true,
+            id,
+            name: name.to_owned(),
+            version,
+            identity,
+            regions: Vec::new(),
+            persist: None,
+            spool: None,
+            deferred: DeferredCapture::default(),
+        })
+    }
+}
