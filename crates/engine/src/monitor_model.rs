@@ -11,11 +11,11 @@ use std::sync::Arc;
 use shuttle::sync::Mutex;
 use shuttle::thread;
 
-use super::entry::{Id, Level, Part, Region};
-use super::monitor::{Catalog, Worker};
-use super::state::*;
+use crate::monitor::{Catalog, Worker};
 use catalog::level::LevelSpec;
 use catalog::space::{cut, side_by_side};
+use catalog::state::*;
+use catalog::{Id, Level, Part, Region};
 use errors::{Error, Kind};
 use policy::order::RestoreOrder;
 
