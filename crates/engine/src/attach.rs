@@ -40,7 +40,8 @@ impl Engine {
         let cache = self.device_cache(&device)?;
         let reserved = cache.as_ref().map_or(0, DeviceCache::reserved);
         let (own, to_files) = (Mutex::new(own), Mutex::new(None));
-        let side = Attached { device: device.clone(), cache, own, to_files };
+        let side =
+            Attached { device: device.clone(), cache, own, to_files, arrivals: Mutex::new(None) };
         if self.shared.device_side.attached.set(side).is_err() {
             return Err(Error::new(Kind::Internal, "there is a device already"));
         }

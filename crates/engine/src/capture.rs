@@ -14,6 +14,7 @@ use super::open::Open;
 use super::place::{check_mapped, Place};
 use super::run::{Run, Way};
 use super::shared::Capturing;
+use super::ways::is_deferred;
 use catalog::space::{cut, Extent};
 use catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
 use catalog::{Id, Level, Part, Region, PARTS};
@@ -118,8 +119,7 @@ impl Capturing<'_> {
         let persist = open.persist.unwrap_or_else(|| self.shared.file_side.is_to_persist());
         match open.spool.take() {
             None => {
-                self.freeze(&mut open)?;
-                self.carry(&mut open)?;
+                self.begin_deferred(&mut open)?;
                 self.commit_deferred(&mut open, persist);
                 open.under_way = false;
                 Ok(())
@@ -194,11 +194,6 @@ impl Capturing<'_> {
                 runs.push(Run { place: piece, level: *level, extents });
             }
         }
-        let is_deferred = |run: &Run| match run.place.capture {
-            Capture::Copy => false,
-            Capture::Lent => run.level == Level::HOST,
-            Capture::Fork | Capture::Protect => run.by_processor(),
-        };
         let (deferred, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_deferred);
         self.shared.copy(open.id, Way::In, &now).map_err(|error| {
             // The system may refuse memory to the host buffer. A file needs none.

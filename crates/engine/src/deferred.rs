@@ -8,15 +8,14 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::atomic::AtomicUsize;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::frozen::FrozenRuns;
 use super::place::Place;
 use super::run::Run;
+use super::shared::Shared;
 use super::verify::Expected;
+use catalog::state::{Arrival, MoveEnd};
 use catalog::Id;
 use errors::{Error, Result};
-use os::carrier::Carrier;
 use os::sync::Mutex;
 use policy::capture::Capture;
 
@@ -29,15 +28,32 @@ pub trait Release: Debug + Send + Sync {
     fn release(&self) -> Result<()>;
 }
 
+/// Runs of a checkpoint whose capture has begun in its call, in one of the ways (`ways`). When it is dropped, nothing of
+/// it is being copied.
+pub(super) trait Begun: Debug + Send {
+    /// The runs.
+    fn runs(&self) -> &[Run];
+
+    /// Brings them to the host buffer, or waits until they are there. Returns the bytes that were copied because the
+    /// application was about to write to them.
+    ///
+    /// # Errors
+    /// They are not there: [`MoveEnd::Failed`], or [`MoveEnd::Stranded`].
+    fn finish(
+        self: Box<Self>,
+        shared: &Shared,
+        arrival: &Arrival,
+    ) -> std::result::Result<u64, MoveEnd>;
+}
+
 /// The part of a checkpoint that has still to be copied from the application's memory. Its end releases the
 /// regions, on every path.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredCapture {
+    /// What has still to begin, in the call.
     pub(super) runs: Vec<Run>,
-    /// What a carrier copies.
-    pub(super) carried: Option<Carried>,
-    /// What is frozen until it is copied.
-    pub(super) frozen: Option<FrozenRuns>,
+    /// What has begun.
+    pub(super) begun: Vec<Box<dyn Begun>>,
     /// With `verify_captures`.
     pub(super) expected: Vec<Expected>,
     releases: Vec<(i32, Arc<dyn Release>)>,
@@ -46,9 +62,12 @@ pub(crate) struct DeferredCapture {
 impl DeferredCapture {
     /// All deferred runs.
     fn all(&self) -> impl Iterator<Item = &Run> {
-        let carried = self.carried.iter().flat_map(|carried| &carried.runs);
-        let frozen = self.frozen.iter().flat_map(|frozen| &frozen.runs);
-        self.runs.iter().chain(carried).chain(frozen)
+        self.runs.iter().chain(self.begun.iter().flat_map(|begun| begun.runs()))
+    }
+
+    /// Whether nothing is deferred.
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.begun.is_empty()
     }
 
     /// Takes the deferred runs that are captured in this way.
@@ -117,7 +136,8 @@ impl DeferredCaptures {
     /// Keeps what a checkpoint that is committed has deferred.
     pub(super) fn keep(&self, id: Id, capture: DeferredCapture) {
         let lent = |run: &Run| Lent { to: id, address: run.place.address, len: run.bytes() };
-        self.lent.lock().extend(capture.runs.iter().map(lent));
+        let all = capture.all().filter(|run| run.place.capture == Capture::Lent);
+        self.lent.lock().extend(all.map(lent));
         self.by_checkpoint.lock().insert(id, capture);
     }
 
@@ -138,33 +158,5 @@ impl DeferredCaptures {
                 lent.address < place.address + place.len && place.address < lent.address + lent.len
             })
         })
-    }
-}
-
-/// Runs that a carrier is copying.
-#[derive(Debug)]
-pub(crate) struct Carried {
-    pub(super) carrier: Option<Carrier>,
-    pub(crate) runs: Vec<Run>,
-    /// How long the call took that made the carrier.
-    pub(crate) call: Duration,
-    /// The process's page faults until then.
-    pub(crate) faults: u64,
-}
-
-impl Carried {
-    /// Waits until the carrier has copied everything.
-    ///
-    /// # Errors
-    /// It has not.
-    pub(crate) fn wait(&mut self) -> Result<()> {
-        self.carrier.take().map_or(Ok(()), Carrier::wait)
-    }
-}
-
-impl Drop for Carried {
-    fn drop(&mut self) {
-        // A carrier that nobody waits for stays a zombie. Its error is that of a checkpoint nobody wants.
-        let _ = self.wait();
     }
 }

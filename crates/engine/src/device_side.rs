@@ -34,6 +34,8 @@ pub(crate) struct Attached {
     /// The lane by which files are written from the device cache, while it is unused. A thread that finds
     /// none makes another one: no thread waits for another's file.
     pub to_files: Mutex<Option<Lane>>,
+    /// The lane by which lent memory arrives, while it is unused.
+    pub arrivals: Mutex<Option<Lane>>,
 }
 
 /// The lane and event of the application's threads on the device, for one thread at a time.

@@ -429,13 +429,6 @@ impl Drop for Frozen {
     }
 }
 
-/// The frozen runs of a checkpoint that is committed.
-#[derive(Debug)]
-pub(crate) struct FrozenRuns {
-    pub(crate) frozen: Frozen,
-    pub(crate) runs: Vec<Run>,
-}
-
 /// The blocks of these runs, and the bytes outside whole pages.
 ///
 /// # Errors

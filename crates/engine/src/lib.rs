@@ -18,7 +18,7 @@
 //! | --- | --- |
 //! | `capture` | finds room, then copies to the first level ([`Capturing`]; an `open` checkpoint) |
 //! | `copy`, `run` | copies between application memory and the levels of memory |
-//! | `arrive`, `carried` | leaves deferred captures to a worker or a forked process |
+//! | `ways`, `arrive` | leaves deferred captures to a worker or a forked process |
 //! | `managed` | cuts managed memory by where its pages are |
 //! | `streamed`, `spool` | writes application memory straight to a file |
 //! | `both` | the same to a second file, on one more thread, in `mode = sync` |
@@ -56,7 +56,6 @@ mod buffer;
 mod bypass;
 mod capture;
 mod captures;
-mod carried;
 mod checkpoints;
 mod copy;
 pub mod deferred;
@@ -106,6 +105,7 @@ mod telemetry;
 mod transfer;
 mod unchanged;
 mod verify;
+mod ways;
 
 pub use captures::Captures;
 pub use checkpoints::Checkpoints;

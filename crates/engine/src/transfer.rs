@@ -172,6 +172,26 @@ impl<'a> Queue<'a> {
         Ok(Queue { shared, lane: shared.device_side.lane(WaitMode::Block)?, helpers: Vec::new() })
     }
 
+    /// The queue of arrivals, whose lane stays for the next one.
+    pub(crate) fn for_arrivals(shared: &'a Shared) -> Result<Self> {
+        let side = shared.device_side.attached()?;
+        let before = side.arrivals.lock().take();
+        match before {
+            Some(lane) => {
+                side.device.bind()?;
+                Ok(Queue { shared, lane, helpers: Vec::new() })
+            }
+            None => Queue::new(shared),
+        }
+    }
+
+    /// Keeps the lane for the next arrival.
+    pub(crate) fn arrived(self) {
+        if let Ok(side) = self.shared.device_side.attached() {
+            *side.arrivals.lock() = Some(self.lane);
+        }
+    }
+
     /// Makes copies that `copies` queues, to these places in the host buffer, and waits for them.
     pub(crate) fn flush_to(
         &mut self,
