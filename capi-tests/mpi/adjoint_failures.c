@@ -12,7 +12,7 @@
  *                file, that of the second state stored. k: the process is killed
  *   at=N         after so many steps instead, by process 0
  *   leave=1      no run comes to the end
- *   abort=1      who is told of a failure ends the job; prints "ended by <rank>"
+ *   abort=1      who is told of a failure ends the job, after it has written what it was told to DIR/told
  *   own=N        before the first run and after each, so many checkpoints "own" are taken, from version 0 on
  *   stop=RANK:N  this process asks for a stop after N steps, again and again until the end
  *   device=1     the state is in device memory
@@ -275,8 +275,13 @@ static int run_with_fault(uint32_t *seed, const char *kinds, int abort)
     if (status != VELOC_FAILURE)
         return status;
     if (abort) {
-        printf("ended by %d: %s\n", rank, VELOC_Last_error());
-        fflush(stdout);
+        /* To a file: what is printed last may be lost with the job. */
+        char path[4096];
+        FILE *told;
+        snprintf(path, sizeof path, "%s/told", options.directory);
+        CHECK((told = fopen(path, "a")) != NULL);
+        fprintf(told, "%d: %s\n", rank, VELOC_Last_error());
+        CHECK(fclose(told) == 0);
         MPI_Abort(MPI_COMM_WORLD, 3);
     }
     check_refused(__FILE__, __LINE__, "the run with a fault", status,
