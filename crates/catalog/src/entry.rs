@@ -328,8 +328,8 @@ impl Entry {
             && self.regions.first().is_some_and(|first| first.id == format::delta::REGION)
     }
 
-    /// Whether its manager decides which versions of its name are kept.
-    pub(crate) fn is_managed(&self) -> bool {
+    /// Whether it has a mark: who made it (`VELOC_Adjoint_run`) decides which versions of its name are kept.
+    pub(crate) fn is_marked(&self) -> bool {
         self.mark.is_some()
     }
 

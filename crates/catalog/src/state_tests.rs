@@ -11,7 +11,7 @@ mod files;
 mod hints;
 mod ledger;
 mod levels;
-mod managed;
+mod marked;
 mod taken_again;
 mod workers;
 mod world;

@@ -37,10 +37,10 @@ impl FileSide {
                 None => self.protect(&name, version),
             }
         }
-        let (managed, extra) = self
+        let (marked, extra) = self
             .catalog
-            .read(|state| (state.checkpoints().is_managed(id), state.checkpoints().is_extra(id)));
-        if managed {
+            .read(|state| (state.checkpoints().is_marked(id), state.checkpoints().is_extra(id)));
+        if marked {
             return;
         }
         // A file in persistent that the other processes lack must not count there, or older ones that all

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::time::Instant;
 
-use super::place::Place as Region;
+use super::place::Place;
 use super::run::about;
 use super::run::stop;
 use super::shared::Shared;
@@ -85,7 +85,7 @@ pub(crate) fn persist(shared: &Shared) -> Result<()> {
 pub(super) fn persist_one(
     shared: &Shared,
     mut job: PersistJob,
-    memory: Option<&[Region]>,
+    memory: Option<&[Place]>,
     complete: Option<Output>,
 ) {
     let brought = match complete {
@@ -162,7 +162,7 @@ pub(super) fn persist_one(
 fn bring(
     shared: &Shared,
     job: &mut PersistJob,
-    memory: Option<&[Region]>,
+    memory: Option<&[Place]>,
 ) -> Result<Option<Output>> {
     let since = Instant::now();
     let mut span = shared.telemetry.trace.span(Activity::Persist).of(&job.name, job.version);

@@ -29,7 +29,7 @@ impl Shared {
         if !self.config.incremental || first.id != delta::REGION {
             return Ok(None);
         }
-        // A managed checkpoint may have its mark there.
+        // A marked checkpoint may have its mark there.
         let Some((mut table, data)) = self.table(job, first)? else { return Ok(None) };
         let digests = self.digests(job, others)?;
         let mut whole: Vec<Region> = others.to_vec();

@@ -226,9 +226,9 @@ impl Checkpoints {
         self.entries.get(&id)?.mark
     }
 
-    /// Whether a checkpoint is managed, so that no limit applies to it.
-    pub fn is_managed(&self, id: Id) -> bool {
-        self.entries.get(&id).is_some_and(|entry| entry.is_managed())
+    /// Whether a checkpoint has a mark, so that no limit applies to it.
+    pub fn is_marked(&self, id: Id) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.is_marked())
     }
 
     /// Whether a version's file has its name in a level, or has bypassed scratch to the next one.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) struct Failures {
     /// Checkpoints with a failed step towards their files, which are not retried unless requested.
     pub(super) failed: BTreeSet<Id>,
-    /// Failures that were not reported, oldest first; those of managed checkpoints with their id.
+    /// Failures that were not reported, oldest first; those of marked checkpoints with their id.
     pub(super) failures: VecDeque<(Option<Id>, Error)>,
     /// Steps of checkpoints towards their files that have failed so far.
     pub(super) failed_steps: u64,
@@ -46,11 +46,11 @@ impl State {
     pub(super) fn has_failed(&mut self, id: Id, cause: Error) {
         self.failures.failed_steps += 1;
         self.failures.last_failure = Some(cause.clone());
-        self.failures.failures.push_back((self.checkpoints.is_managed(id).then_some(id), cause));
+        self.failures.failures.push_back((self.checkpoints.is_marked(id).then_some(id), cause));
     }
 
     /// Takes the unreported background failures as one error: the oldest, and the number of others.
-    /// Failures of managed checkpoints that were dropped are left out.
+    /// Failures of marked checkpoints that were dropped are left out.
     pub fn take_failure(&mut self) -> Option<Error> {
         let mut failures = std::mem::take(&mut self.failures.failures);
         failures.retain(|(id, _)| {
@@ -88,7 +88,7 @@ impl State {
     }
 
     /// Puts failed checkpoints on the lists again. Returns whether there were any. Unreported failures of
-    /// managed checkpoints are dropped.
+    /// marked checkpoints are dropped.
     pub fn retry(&mut self) -> bool {
         self.failures.failures.retain(|(id, _)| id.is_none());
         let failed: Vec<Id> = self.failures.failed.iter().copied().collect();

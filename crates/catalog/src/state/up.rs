@@ -17,7 +17,7 @@ const VICTIMS_COMPARED: usize = 64;
 
 /// Whether hints tell when a checkpoint is read, rather than a manager.
 fn goes_by_hints(entry: &Entry) -> bool {
-    !entry.is_managed()
+    !entry.is_marked()
 }
 
 /// Steps up the levels.
@@ -133,8 +133,8 @@ impl Up<'_> {
         if let Some(entry) = self.state.checkpoints.entries.get_mut(&id) {
             entry.busy += 1;
             entry.restoring += 1;
-            // A managed checkpoint is read at its position, not in the order of versions.
-            let expects = !entry.is_managed();
+            // A marked checkpoint is read at its position, not in the order of versions.
+            let expects = !entry.is_marked();
             self.state.ahead.reading =
                 expects.then(|| (entry.name.clone(), i64::from(entry.version)));
             self.state.ahead.fetching = true;

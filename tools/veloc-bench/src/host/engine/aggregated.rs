@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::{ensure, Context, Result};
 use config::Config;
-use engine::place::Place as Region;
+use engine::place::Place;
 use engine::Engine;
 use format::aggregate::AggregatePart;
 use format::header::Header;
@@ -87,7 +87,7 @@ pub(super) fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Resu
     let (config, _) = Config::from_text(&text, |_| None)?;
     let engine = Engine::start(config, Process { rank, ranks: RANKS, run: 0 }, None)?;
     let memory = Memory::new(bytes as usize)?;
-    let region = Region::plain(0, memory.address().cast(), bytes as usize);
+    let region = Place::plain(0, memory.address().cast(), bytes as usize);
     let offset = u64::from(rank) * file_len(bytes)?;
     ready()?;
     for round in 0..=repeats {

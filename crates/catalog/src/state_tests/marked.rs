@@ -1,4 +1,4 @@
-//! Managed checkpoints and their failures.
+//! Checkpoints with a mark, and their failures.
 
 use super::world::{world, World, NAME};
 use crate::state::*;
@@ -8,13 +8,13 @@ use errors::{Error, Kind};
 /// Catches a reported failure of a checkpoint that is not needed any more or is retried, and an unreported
 /// one of the application's own.
 #[test]
-fn failures_of_what_is_managed() {
+fn failures_of_what_is_marked() {
     let mut world = world(0, 40, true, false);
-    let fails = |world: &mut World, version: i32, managed: bool| {
+    let fails = |world: &mut World, version: i32, marked: bool| {
         let new = world.state.captures().open(NAME, version);
         let room = world.state.captures().reserve(new, Part::Host, 8, Level::HOST);
         assert!(matches!(room, Reserve::Got { .. }), "{room:?}");
-        if managed {
+        if marked {
             world.state.captures().mark(new, -3);
         }
         let region = Region { id: -3, size: 8, part: Part::Host, offset: 0 };
