@@ -230,10 +230,11 @@ impl<'a> Restores<'a> {
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Restoring> {
-        let known = |state: &State| {
-            state.checkpoints().find(name, version).map(|id| state.checkpoints().identity(id))
-        };
-        if self.shared.catalog.read(known).is_some_and(|known| !known.may_be(wanted)) {
+        let known = self.shared.catalog.read(|state| {
+            let id = state.checkpoints().find(name, version)?;
+            Some((id, state.checkpoints().identity(id)))
+        });
+        if known.is_some_and(|(_, made_by)| !made_by.may_be(wanted)) {
             return self.begin_restore_of(
                 (self.shared.file_side.files.rank(), wanted),
                 name,
@@ -241,7 +242,10 @@ impl<'a> Restores<'a> {
                 part_of,
             );
         }
-        let id = self.find_of_run(wanted, name, version, &part_of)?;
+        let id = match known {
+            Some((id, _)) => id,
+            None => self.find_of_run(wanted, name, version, &part_of)?,
+        };
         let (identity, mark) = self.shared.catalog.step(|state| {
             state.up().begin_restore(id);
             (state.checkpoints().identity(id), state.checkpoints().mark_of(id))

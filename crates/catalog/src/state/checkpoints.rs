@@ -40,7 +40,8 @@ pub struct Checkpoints {
     pub(super) run: u64,
     /// Boxed, in a tree: a growing table would move all entries while a capture waits.
     pub(super) entries: BTreeMap<Id, Box<Entry>>,
-    pub(super) names: HashMap<Arc<str>, Versions>,
+    /// In a tree, as there are few, and a hash takes longer than finding one of some.
+    pub(super) names: BTreeMap<Arc<str>, Versions>,
     pub(super) next_id: Id,
     /// The last checkpoints that were cleaned up, are in persistent, and were not taken again.
     pub(super) cleaned: HashMap<(Arc<str>, i32), Id>,
@@ -53,7 +54,7 @@ impl Checkpoints {
         Checkpoints {
             run: 0,
             entries: BTreeMap::new(),
-            names: HashMap::new(),
+            names: BTreeMap::new(),
             next_id: 1,
             cleaned: HashMap::new(),
             last_regions: Arc::from([]),
