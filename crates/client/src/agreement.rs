@@ -63,7 +63,7 @@ impl Agreement {
     /// Starts over new communicators. Returns `None` if there is nothing to agree on. Collective.
     pub(crate) fn start(comm: &Comm, engine: &Engine) -> Result<Option<Agreement>> {
         let config = engine.config();
-        let aggregated = config.aggregated && engine.files().has_persistent();
+        let aggregated = config.aggregated && engine.files().places().has_persistent();
         let limits = config.max_versions > 0 || config.scratch_versions > 0;
         let at_all = limits || engine.file_side().persistence_depends_on_time();
         let (rank, ranks) = (comm.rank()?, comm.size()?);

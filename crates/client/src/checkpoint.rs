@@ -81,7 +81,7 @@ impl Client {
             // Also if the checkpoint does not begin here: it does on the other processes.
             agreement.begin(&self.engine, name, version);
         }
-        let begun = self.engine.files().begin_work(name);
+        let begun = self.engine.files().rights().begin_work(name);
         let mut open = match begun.and_then(|()| self.engine.begin(name, version)) {
             Ok(open) => open,
             Err(failure) => {
@@ -217,7 +217,7 @@ impl Client {
     fn is_kept_at_zero(&self) -> bool {
         match &self.phase {
             Phase::Checkpoint { open, routed: Some(routed), .. } => {
-                self.engine.files().warn_once(format!(
+                self.engine.files().warnings().once(format!(
                     "checkpoint \"{}\" version {}, the file {}, is given up: VELOC_Checkpoint_end(0) says that it was \
                      not written (VELOC_SUCCESS is 0, too; 1 keeps it)",
                     open.name, open.version, routed.original

@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use super::Client;
+use ::files::Files;
 use erasure::encoding::Member;
 use errors::Kind;
-use levels::files::Files;
 use os::files;
 
 impl Client {
@@ -23,13 +23,13 @@ impl Client {
         let encoding = &header.encoding;
         let Some(place) = encoding.index_of(node.own()) else { return true };
         let member = &encoding.members[place];
-        let Ok(scratch) = store.scratch_path(name, version) else { return true };
+        let Ok(scratch) = store.places().scratch_path(name, version) else { return true };
         if is_member(store, &scratch, member).unwrap_or(true) {
             return true;
         }
         let path = scratch.display();
-        store.warn_once(format!("{path}: this is not what its parities were made of"));
-        let persistent = store.persistent_path(name, version);
+        store.warnings().once(format!("{path}: this is not what its parities were made of"));
+        let persistent = store.places().persistent_path(name, version);
         if persistent.is_none_or(|path| is_member(store, &path, member) != Some(true)) {
             return false;
         }
@@ -44,7 +44,7 @@ impl Client {
 
 /// Whether a file has the length and the digest of a member's. `None`: there is no file.
 fn is_member(store: &Files, path: &Path, member: &Member) -> Option<bool> {
-    match store.has_content(path, member.len, member.digest, || Ok(())) {
+    match store.checks().has_content(path, member.len, member.digest, || Ok(())) {
         Ok(is_one) => Some(is_one),
         Err(error) if error.kind() == Kind::NotFound => None,
         Err(error) => {

@@ -22,7 +22,7 @@ impl Client {
             && memory.address != 0
             && Mappings::now().are_writable(memory.address, OVERFLOWN)
         {
-            self.engine.files().warn_once(format!(
+            self.engine.files().warnings().once(format!(
                 "region {id}: its size is 0, and 4 GiB of memory are at its address: has the product that gives its size \
                  overflowed? (`(size_t)m * m`; address {:#x})",
                 memory.address
@@ -32,7 +32,7 @@ impl Client {
 
     /// Warns, when memory of these regions is captured, of what can hardly be meant. `first`: no checkpoint had it before.
     pub(super) fn look_at(&self, id: i32, memory: &Memory, regions: &Group, first: bool) {
-        let told = |what: &str| self.engine.files().warn_once(format!("region {id}: {what}"));
+        let told = |what: &str| self.engine.files().warnings().once(format!("region {id}: {what}"));
         if memory.part == Part::Device || memory.len == 0 {
             return;
         }
@@ -89,7 +89,7 @@ impl Client {
         memory: &Memory,
     ) {
         if memory.len > region.size && region.size > 0 && !self.sizes_asked.get() {
-            self.engine.files().warn_once(format!(
+            self.engine.files().warnings().once(format!(
                 "{}: region {}: {} of {} bytes are restored, as the checkpoint has no more; is it of another grid, \
                  or another type? (VELOC_Recover_size tells its size)",
                 what(),

@@ -14,7 +14,7 @@ impl Client {
         // A checkpoint that is in a file is prefetched only if the engine knows it.
         let found = self.engine.restores().find(name, version, |id| self.regions.of(name).part(id));
         if let Some(error) = found.err().filter(|error| error.kind() != Kind::NotFound) {
-            self.engine.files().warn_once(format!(
+            self.engine.files().warnings().once(format!(
                 "what is hinted as \"{name}\" version {version} is of no use until it is taken: {error}"
             ));
         }

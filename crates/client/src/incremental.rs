@@ -419,7 +419,7 @@ impl Client {
             incremental.plan(of, &regions, &frozen, &self.regions, is_own)?;
         for (id, why) in unwatched {
             let text = format!("incremental: writes to region {id} cannot be noted, so it is captured whole: {why}");
-            self.engine.files().warn_once(text);
+            self.engine.files().warnings().once(text);
         }
         let mut all = vec![Place::plain(REGION, table.as_ptr(), table.len())];
         let by_id: HashMap<i32, &Place> = places.iter().map(|place| (place.id, place)).collect();
@@ -454,7 +454,9 @@ impl Client {
         {
             return;
         }
-        let Some(number) = self.engine.files().number_in_chain(name, version) else { return };
+        let Some(number) = self.engine.files().copies().number_in_chain(name, version) else {
+            return;
+        };
         let common = self.engine.config().host_capture;
         let protected = self.regions.of(name);
         let can_be_noted = |place: &&Place| {

@@ -85,6 +85,7 @@ impl Selection {
 
 /// What is open: a checkpoint or a restart between its begin and its end.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a client has one, in its own memory")]
 enum Phase {
     Idle,
     /// `failed`: regions that were asked for could not be captured.
@@ -147,7 +148,7 @@ impl Client {
         };
         let engine = Engine::start(config, process, device)?;
         let messages = MessageLog::find();
-        let scratch = messages.and_then(|_| engine.files().directory(FileLevel::Scratch));
+        let scratch = messages.and_then(|_| engine.files().places().directory(FileLevel::Scratch));
         let offered = scratch.map(Offered::begin).transpose()?;
         Ok(Client {
             offered,
@@ -214,7 +215,7 @@ impl Client {
         }
         let files = self.engine.files().clone();
         let finished = self.engine.finish();
-        files.end_work();
+        files.rights().end_work();
         let freed = comm.filter(|_| mpi_works).map_or(Ok(()), Comm::free);
         ended.and(drained).and(finished).and(freed)
     }
@@ -299,8 +300,8 @@ impl Client {
                 )));
             }
         }
-        self.engine.files().begin_work(name)?;
-        self.engine.files().allow_replacing(name);
+        self.engine.files().rights().begin_work(name)?;
+        self.engine.files().rights().allow_replacing(name);
         if let Some(incremental) = &mut self.incremental {
             incremental.begin_anew(name);
         }

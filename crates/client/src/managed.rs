@@ -33,8 +33,8 @@ impl Client {
         let files = self.engine.files();
         self.keeps_files()
             && match level {
-                FileLevel::Scratch => files.has_scratch(),
-                FileLevel::Persistent => files.has_persistent(),
+                FileLevel::Scratch => files.places().has_scratch(),
+                FileLevel::Persistent => files.places().has_persistent(),
             }
     }
 
@@ -73,7 +73,7 @@ impl Client {
         self.engine.file_side().await_earlier_jobs();
         let mut versions = self.engine.checkpoints().versions(name);
         if self.keeps_files() {
-            versions.extend(self.engine.files().versions(name)?);
+            versions.extend(self.engine.files().listing().versions(name)?);
         }
         Ok(versions)
     }
@@ -112,7 +112,7 @@ impl Client {
 
     /// How many bytes of checkpoints memory can hold, if there are no files to hold any.
     pub fn room_without_files(&self) -> Option<u64> {
-        let without = self.engine.config().ephemeral && !self.engine.files().has_scratch();
+        let without = self.engine.config().ephemeral && !self.engine.files().places().has_scratch();
         without.then(|| self.engine.checkpoints().memory())
     }
 
@@ -246,7 +246,7 @@ impl Client {
         match self.engine.checkpoints().has_taken(name, version) {
             true => node.parity_state(&(name.into(), version)) == FileState::Present,
             // Parities of an earlier job are known by their file alone.
-            false => self.engine.files().has_parities(name, version),
+            false => self.engine.files().places().has_parities(name, version),
         }
     }
 
@@ -279,7 +279,7 @@ impl Client {
         let mut versions = self.versions(name)?;
         if self.engine.file_side().erasure().is_some() {
             // Parities can be there without the checkpoint that they belong to.
-            versions.extend(self.engine.files().versions_of_anybody(name)?);
+            versions.extend(self.engine.files().listing().versions_of_anybody(name)?);
         }
         self.engine.file_side().remove_everywhere(name, &versions)
     }

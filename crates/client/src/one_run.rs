@@ -45,7 +45,7 @@ impl Client {
         of: Option<u32>,
     ) -> Result<Option<Identity>> {
         let copies = match of {
-            Some(rank) => self.engine.files().of_rank(rank).identities(name, version),
+            Some(rank) => self.engine.files().of_rank(rank).copies().identities(name, version),
             None => self.engine.checkpoints().identities(name, version),
         };
         let all: Vec<(String, i32, Vec<Identity>)> =
@@ -61,7 +61,7 @@ impl Client {
         let known = i64::from(nearest != Some(Identity::UNKNOWN));
         let [least, negated, all_known] = comm.allreduce_min([least, negated, known])?;
         if all_known == 0 && os::logging::speaks_for_all() {
-            self.engine.files().warn_once(format!(
+            self.engine.files().warnings().once(format!(
                 "the checkpoints of \"{name}\" do not say which run made them, on one rank at least, so it is not \
                  compared whether the ranks' are of one"
             ));
@@ -78,7 +78,8 @@ impl Client {
                 if common.is_none() {
                     self.engine
                         .files()
-                        .warn_once(format!("passing over {}", of_several_runs(name, version)));
+                        .warnings()
+                        .once(format!("passing over {}", of_several_runs(name, version)));
                 }
                 Ok(common.is_some())
             }

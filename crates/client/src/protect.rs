@@ -97,7 +97,8 @@ impl Client {
         let mut below = i64::from(version);
         while let (None, Some(comm)) = (&failed, &self.comm) {
             // The highest of those that the processes lack.
-            let lacks = self.engine.files().missing_base(name, version).map_or(-1, i64::from);
+            let lacks =
+                self.engine.files().copies().missing_base(name, version).map_or(-1, i64::from);
             let missing = -comm.allreduce_min_i64(-lacks)?;
             if missing < 0 {
                 break;
@@ -167,7 +168,7 @@ impl Client {
 
     /// The header of this process's parity file of a version, if it has one.
     pub(super) fn own_header(&self, node: &Node, name: &str, version: i32) -> Option<Header> {
-        let path = self.engine.files().parity_path(name, version).ok()?;
+        let path = self.engine.files().places().parity_path(name, version).ok()?;
         let found = match ParityFile::read(&path) {
             Ok(found) => found.header,
             Err(error) => {
@@ -202,8 +203,8 @@ impl Client {
                 |digest| FileId { name: encoding.name.clone(), version: encoding.version, digest };
             let files = self.engine.files();
             let mut whole = Intact::default();
-            let scratch = files.scratch_path(&encoding.name, encoding.version).ok();
-            let persistent = files.persistent_path(&encoding.name, encoding.version);
+            let scratch = files.places().scratch_path(&encoding.name, encoding.version).ok();
+            let persistent = files.places().persistent_path(&encoding.name, encoding.version);
             for path in scratch.into_iter().chain(persistent).filter(|_| restorable) {
                 let Ok(file) = files::open(&path) else { continue };
                 match parity::digest(&file, &path) {
@@ -218,7 +219,7 @@ impl Client {
                 }
             }
             if survey.keeps(node.own(), encoding) {
-                let path = files.parity_path(&encoding.name, encoding.version);
+                let path = files.places().parity_path(&encoding.name, encoding.version);
                 let found = path.and_then(|path| ParityFile::read(&path));
                 match found.and_then(|found| found.verify().map(|()| found)) {
                     Ok(found) => {
@@ -249,7 +250,7 @@ impl Client {
         let mut pieces =
             RemotePieces::new(encoding, parities, &mut peers, node.own(), node.served());
         let store = self.engine.files();
-        let temporary = store.temporary(&store.scratch_path(name, version)?);
+        let temporary = store.places().temporary(&store.places().scratch_path(name, version)?);
         let written = files::create(&temporary).and_then(|file| {
             let mut at = 0;
             stream::rebuild(encoding, rebuild.own, &rebuild.whole, &mut pieces, |bytes| {
@@ -264,7 +265,7 @@ impl Client {
             let naming = self.engine.file_side().lock_names();
             let own = &encoding.members[rebuild.own];
             let by = (own.identity, own.routed.as_deref());
-            store.publish_rebuilt(&naming, &temporary, name, version, by)?;
+            store.scratch().publish_rebuilt(&naming, &temporary, name, version, by)?;
             // Memory may still have bytes of an old file.
             self.engine.checkpoints().forget_found(name, version);
             Ok(())

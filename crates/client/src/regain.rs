@@ -39,11 +39,12 @@ impl Client {
             return Ok(());
         }
         self.engine.file_side().await_earlier_jobs();
-        let mut versions = self.engine.files().versions_of_anybody(name).unwrap_or_else(|error| {
-            // Versions that this process cannot look for may still be rebuilt.
-            log::warn!("{error}");
-            BTreeSet::new()
-        });
+        let mut versions =
+            self.engine.files().listing().versions_of_anybody(name).unwrap_or_else(|error| {
+                // Versions that this process cannot look for may still be rebuilt.
+                log::warn!("{error}");
+                BTreeSet::new()
+            });
         versions.extend(self.engine.checkpoints().versions(name));
         let held = |version| (version, self.held(node, name, version));
         let own: Holding = versions.into_iter().map(held).collect();

@@ -95,11 +95,11 @@ impl Client {
     ) -> Result<Relocated> {
         let store = self.engine.files();
         let missing = |path: Result<PathBuf>| path.is_ok_and(|path| !path.exists());
-        let scratch = store.scratch_directory().unwrap_or(Path::new(""));
+        let scratch = store.places().scratch().unwrap_or(Path::new(""));
         // A damaged file is not missing: another process may see it under the same name.
         let own = Own {
-            lacks_data: !restorable && missing(store.scratch_path(name, version)),
-            lacks_parity: missing(store.parity_path(name, version)),
+            lacks_data: !restorable && missing(store.places().scratch_path(name, version)),
+            lacks_parity: missing(store.places().parity_path(name, version)),
             encoding: self.own_header(node, name, version).map(|header| header.encoding),
             place: format!("{}:{}", network::host_name(), scratch.display()),
             directory: directory(scratch),
@@ -141,7 +141,9 @@ impl Client {
             of_rank.is_some_and(|of_rank| of_rank.contains(&(found.piece, found.content)))
         };
         for found in seen.found.iter().filter(is_home) {
-            if let Err(error) = store.remove_foreign(name, version, found.rank, found.piece) {
+            if let Err(error) =
+                store.removal().remove_foreign(name, version, found.rank, found.piece)
+            {
                 log::warn!("{error}");
             }
         }
@@ -160,7 +162,7 @@ impl Client {
         offers: &mut Vec<ServedFile>,
     ) {
         let parities =
-            self.engine.files().foreign_parities(name, version).unwrap_or_else(|error| {
+            self.engine.files().listing().foreign_parities(name, version).unwrap_or_else(|error| {
                 log::warn!("{error}");
                 Vec::new()
             });
@@ -199,20 +201,20 @@ impl Client {
         (rank, piece): (u32, Piece),
         offers: &mut Vec<ServedFile>,
     ) -> Option<Found> {
-        let (path, routed) = self.engine.files().foreign(name, version, rank, piece)?;
+        let (path, routed) = self.engine.files().listing().foreign(name, version, rank, piece)?;
         let encoding = match piece {
             Piece::Data => None,
             Piece::Parity => Some(ParityFile::read(&path).ok()?.header.encoding),
         };
         if piece == Piece::Data && routed.is_none() {
             if let Err(error) = self.engine.files().check_foreign(&path, name, version, rank) {
-                self.engine.files().warn_once(format!("{error}; it is not taken"));
+                self.engine.files().warnings().once(format!("{error}; it is not taken"));
                 return None;
             }
         }
         let file = files::open(&path).ok()?;
         let (len, digest) = parity::digest(&file, &path).ok()?;
-        let identity = self.engine.files().identity_of(&file, &path);
+        let identity = self.engine.files().runs().identity_of(&file, &path);
         let source = Source { file: file.into(), path, start: 0 };
         offers.push(node.served().serve(id(name, version, rank, piece), source));
         Some(Found { rank, piece, routed, content: Content { len, digest }, identity, encoding })
@@ -232,7 +234,7 @@ impl Client {
         said: &DigestVotes,
     ) -> Result<Option<(u32, &'a Found)>> {
         let kept = match piece {
-            Piece::Data => self.engine.files().kept_checksum(name, version),
+            Piece::Data => self.engine.files().copies().kept_checksum(name, version),
             Piece::Parity => Ok(None),
         };
         let kept = kept.unwrap_or_else(|error| {
@@ -288,7 +290,7 @@ impl Client {
         file: &Found,
     ) -> Result<()> {
         let store = self.engine.files();
-        let temporary = store.temporary(&store.scratch_path(name, version)?);
+        let temporary = store.places().temporary(&store.places().scratch_path(name, version)?);
         let id = id(name, version, node.own(), file.piece);
         let copied = fetch(node, from, id, file.content, &temporary);
         let named = copied.and_then(|()| {
@@ -296,11 +298,11 @@ impl Client {
             match file.piece {
                 Piece::Data => {
                     let by = (file.identity, file.routed.as_deref());
-                    store.publish_rebuilt(&naming, &temporary, name, version, by)
+                    store.scratch().publish_rebuilt(&naming, &temporary, name, version, by)
                 }
                 Piece::Parity => files::atomic_replace(
                     &temporary,
-                    &store.parity_path(name, version)?,
+                    &store.places().parity_path(name, version)?,
                     Durability::Unsynced,
                 ),
             }

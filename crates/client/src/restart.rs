@@ -36,7 +36,7 @@ struct Prepared {
 impl Client {
     /// `rank`, if it is another one than this process's.
     pub(super) fn other(&self, rank: Option<u32>) -> Option<u32> {
-        rank.filter(|&rank| rank != self.engine.files().rank())
+        rank.filter(|&rank| rank != self.engine.files().places().rank())
     }
 
     /// Restores a whole checkpoint (`VELOC_Restart`), of the rank `of` if there is one. Collective
@@ -359,7 +359,8 @@ impl Client {
         let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
         // The message log of another rank is of no use to this one.
         let mut messages: Option<(MessageLog, Vec<u8>)> = None;
-        let is_own = self.engine.restores().rank_of(restoring) == self.engine.files().rank();
+        let is_own =
+            self.engine.restores().rank_of(restoring) == self.engine.files().places().rank();
         let bytes_of = |region: &Region| {
             let reading =
                 |error: Error| error.within(about(format!("reading region {}", region.id)));
@@ -449,7 +450,7 @@ impl Client {
         if !protected().any(|id| selection.has(id) && has(id)) {
             return Err(Error::new(Kind::NotFound, text));
         }
-        self.engine.files().warn_once(format!("{text}: their memory stays as it is"));
+        self.engine.files().warnings().once(format!("{text}: their memory stays as it is"));
         Ok(())
     }
 
@@ -464,7 +465,7 @@ impl Client {
             let read = object.read(bytes);
             let hint = read.map_err(|error| error.within(about(format!("region {id}"))))?;
             if let Some(hint) = hint {
-                self.engine.files().warn_once(format!("region {id}: {hint}"));
+                self.engine.files().warnings().once(format!("region {id}: {hint}"));
             }
         }
         if let Some((log, bytes)) = &prepared.messages {
@@ -477,10 +478,10 @@ impl Client {
     /// Who has restored what another job has left may replace it.
     fn allow_replacing(&self, restoring: &Restoring) {
         let (name, version) = (&restoring.name, restoring.version);
-        if self.engine.restores().rank_of(restoring) != self.engine.files().rank()
+        if self.engine.restores().rank_of(restoring) != self.engine.files().places().rank()
             || !self.engine.checkpoints().has_taken(name, version)
         {
-            self.engine.files().allow_replacing(name);
+            self.engine.files().rights().allow_replacing(name);
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::{Client, Phase};
 use catalog::FileLevel;
 use errors::{Error, Kind, Result};
-use levels::files::Files;
+use files::Files;
 use os::files::Folder;
 use trace::metrics::{Cause, Stop};
 
@@ -40,8 +40,10 @@ impl Routed {
     ) -> Result<Routed> {
         let own = Path::new(original);
         let folder = match level {
-            FileLevel::Scratch => files.temporary(&files.scratch_path(name, version)?),
-            FileLevel::Persistent => files.temporary(own),
+            FileLevel::Scratch => {
+                files.places().temporary(&files.places().scratch_path(name, version)?)
+            }
+            FileLevel::Persistent => files.places().temporary(own),
         };
         let Some(file) = own.file_name() else {
             return Err(Error::invalid(format!("{original}: it is a folder")));
@@ -123,8 +125,9 @@ impl Client {
                         let (name, version) = (open.name.clone(), open.version);
                         let files = self.engine.files();
                         let bytes = self.routed_bytes.entry(name.clone());
-                        let bytes = *bytes
-                            .or_insert_with(|| files.expected_len(&name, Path::new(&original)));
+                        let bytes = *bytes.or_insert_with(|| {
+                            files.listing().expected_len(&name, Path::new(&original))
+                        });
                         let new = self.engine.capturing().place_routed(open, bytes, |level| {
                             Routed::create(files, level, &name, version, &original)
                         })?;
@@ -136,8 +139,9 @@ impl Client {
                 let since = Instant::now();
                 let files = self.engine.restores().files_of(restoring);
                 let lock = || self.engine.file_side().lock_names();
-                let (path, bytes) = files.fetch_routed(&restoring.name, restoring.version, lock)?;
-                self.engine.files().allow_replacing(&restoring.name);
+                let (path, bytes) =
+                    files.fetch().fetch_routed(&restoring.name, restoring.version, lock)?;
+                self.engine.files().rights().allow_replacing(&restoring.name);
                 if bytes > 0 {
                     self.engine
                         .metrics()

@@ -6,8 +6,8 @@ use super::{agree, check_name, Client};
 use config::NewestBy;
 use erasure::encoding::Encoding;
 use errors::{Error, Kind, Result};
+use files::Files;
 use format::checksum::Checksum;
-use levels::files::Files;
 use mpi::Comm;
 
 impl Client {
@@ -68,7 +68,7 @@ impl Client {
         if let Some(last) =
             self.engine.checkpoints().taken_last(name, bound).filter(|last| *last < found)
         {
-            self.engine.files().warn_once(format!(
+            self.engine.files().warnings().once(format!(
                 "version {found} of \"{name}\" has the highest number, and version {last} was taken after it, by a run that \
                  began anew or went back, or takes numbers again: with newest_by = time a restart begins with version {last}"
             ));
@@ -86,11 +86,14 @@ impl Client {
         let place = match other {
             Some(rank) => format!("of rank {rank}"),
             None if of.is_none() && self.has_others() => {
-                format!("that all processes have; rank {} has looked in memory", files.rank())
+                format!(
+                    "that all processes have; rank {} has looked in memory",
+                    files.places().rank()
+                )
             }
-            None => format!("of rank {} in memory", files.rank()),
+            None => format!("of rank {} in memory", files.places().rank()),
         };
-        let looked_in = files.looked_in();
+        let looked_in = files.places().looked_in();
         format!("there is no checkpoint \"{name}\", {wanted}, {place}{looked_in}")
     }
 
@@ -104,7 +107,7 @@ impl Client {
     ) -> Result<Option<i32>> {
         if alone {
             // Who names a rank may restore what a job of any number of processes has left.
-            let of_any_job = self.engine.files().of_rank(self.engine.files().rank());
+            let of_any_job = self.engine.files().of_rank(self.engine.files().places().rank());
             return checked.and_then(|()| self.newest_in(&of_any_job, name, bound));
         }
         self.all_or_none(checked)?;
@@ -163,7 +166,7 @@ impl Client {
 
     fn tell_none_in_common(&self, name: &str, newest_of_any: i64) {
         if os::logging::speaks_for_all() {
-            self.engine.files().warn_once(format!(
+            self.engine.files().warnings().once(format!(
                 "no version of \"{name}\" is on all ranks; the newest on any of them is {newest_of_any}: all ranks \
                  have to take the same versions"
             ));
@@ -207,7 +210,8 @@ impl Client {
                 None
             });
             // Processes may have changed places: their files are then in each other's directories.
-            let anybody = self.engine.files().versions_of_anybody(name).unwrap_or_default();
+            let anybody =
+                self.engine.files().listing().versions_of_anybody(name).unwrap_or_default();
             let seen = found.max(anybody.range(..=bound).next_back().copied());
             // A version that one process has may be rebuilt on the others.
             let highest = -comm.allreduce_min_i64(-i64::from(seen.unwrap_or(-1)))? as i32;
@@ -281,9 +285,9 @@ impl Client {
 
 /// The newest version not above `bound` of which there is a good file, or `known` if none is newer.
 fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Result<Option<i32>> {
-    let versions = match files.versions(name) {
+    let versions = match files.listing().versions(name) {
         Err(error) if known.is_some() => {
-            files.warn_once(format!("going on with the checkpoints in memory: {error}"));
+            files.warnings().once(format!("going on with the checkpoints in memory: {error}"));
             return Ok(known);
         }
         versions => versions?,
@@ -292,7 +296,7 @@ fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Res
         if known.is_some_and(|known| known >= version) {
             break;
         }
-        match files.look(name, version) {
+        match files.copies().look(name, version) {
             Ok(_) => return Ok(Some(version)),
             Err(error) => pass_over(files, name, version, &error),
         }
@@ -303,8 +307,8 @@ fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Res
 fn pass_over(files: &Files, name: &str, version: i32, error: &Error) {
     if error.kind() == Kind::OtherJob {
         // The error is the same for all versions: it is printed once.
-        files.warn_once(error.to_string());
+        files.warnings().once(error.to_string());
         return;
     }
-    files.warn_once(format!("passing over version {version} of \"{name}\": {error}"));
+    files.warnings().once(format!("passing over version {version} of \"{name}\": {error}"));
 }

@@ -104,7 +104,7 @@ impl Client {
                     Why::Memory(why) => format!("host_capture: region {} {why}", place.id),
                 };
                 if !ways.is_chosen || own.is_some() {
-                    self.engine.files().warn_once(text.clone());
+                    self.engine.files().warnings().once(text.clone());
                 }
                 ways.reason = text.into();
                 way

@@ -9,7 +9,7 @@ use super::file_side::FileSide;
 use catalog::FileLevel;
 use erasure::parity::ParityFile;
 use errors::{Error, Kind, Result};
-use levels::files::Files;
+use files::Files;
 
 impl FileSide {
     /// The versions of a name that earlier jobs have left in scratch and that persistent lacks. They stay in
@@ -19,7 +19,7 @@ impl FileSide {
         if self.config.ephemeral {
             return BTreeSet::new();
         }
-        match self.files.backlog(name, interval, limit) {
+        match self.files.backlog().of(name, interval, limit) {
             // This job's own checkpoints are copied anyway.
             Ok(versions) => self.catalog.read(|state| {
                 versions
@@ -49,8 +49,8 @@ impl FileSide {
         let option = file.map_or(String::new(), |file| format!(" --config {}", file.display()));
         log::warn!(
             "{what} in {} only; `veloc sync{option}` copies what is there to {}",
-            shown(self.files.directory(FileLevel::Scratch)),
-            shown(self.files.directory(FileLevel::Persistent)),
+            shown(self.files.places().directory(FileLevel::Scratch)),
+            shown(self.files.places().directory(FileLevel::Persistent)),
         );
     }
 }
@@ -64,17 +64,17 @@ pub fn copy(files: &Files, name: &str, version: i32) -> Result<Option<u64>> {
         let what = "its file in scratch differs from the one that its parities were made of";
         return Err(Error::new(Kind::Corrupt, what));
     }
-    files.copy_backlog(name, version)
+    files.backlog().copy(name, version)
 }
 
 /// Whether a scratch file has the digest from which its parities were made, if it has parities.
 fn is_as_encoded(files: &Files, name: &str, version: i32) -> Result<bool> {
-    let header = match ParityFile::read(&files.parity_path(name, version)?) {
+    let header = match ParityFile::read(&files.places().parity_path(name, version)?) {
         Ok(file) => file.header,
         Err(error) if error.kind() == Kind::NotFound => return Ok(true),
         Err(error) => return Err(error),
     };
     let own = header.encoding.members.get(header.own as usize);
-    let path = files.scratch_path(name, version)?;
-    own.map_or(Ok(true), |own| files.has_content(&path, own.len, own.digest, || Ok(())))
+    let path = files.places().scratch_path(name, version)?;
+    own.map_or(Ok(true), |own| files.checks().has_content(&path, own.len, own.digest, || Ok(())))
 }

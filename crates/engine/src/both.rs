@@ -13,7 +13,7 @@ use super::spool::append;
 use catalog::FileLevel;
 use device::PAGEABLE;
 use errors::Result;
-use levels::files::Output;
+use files::Output;
 
 /// From so many bytes on, two threads write a checkpoint's two files at the same time: a smaller one is written
 /// before a second thread is awake.
@@ -38,8 +38,14 @@ impl Second {
             return Second(None);
         }
         shared.file_side.make_room(FileLevel::Persistent, &open.name);
-        let mut second =
-            Second(shared.file_side.files.create_straight(&open.name, open.version, None).ok());
+        let mut second = Second(
+            shared
+                .file_side
+                .files
+                .persistent()
+                .create_straight(&open.name, open.version, None)
+                .ok(),
+        );
         second.keep_if(|output| output.put(header));
         second
     }
@@ -88,7 +94,7 @@ impl Second {
     pub(crate) fn complete(&mut self, shared: &Shared, open: &Open) -> Option<Output> {
         let by = (open.identity, None);
         self.keep_if(|output| {
-            shared.file_side.files.seal_straight(output, &open.name, open.version, by)
+            shared.file_side.files.persistent().seal_straight(output, &open.name, open.version, by)
         });
         self.0.take()
     }

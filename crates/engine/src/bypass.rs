@@ -8,8 +8,8 @@ use super::file_side::FileSide;
 use catalog::state::is_of_the_file_system;
 use config::Config;
 use errors::{Error, Result};
+use files::{Files, Naming, Written};
 use format::aggregate::AggregatePart;
-use levels::files::{Files, Naming, Written};
 
 /// The topic of the warning that checkpoints go to persistent only.
 const PAST_SCRATCH: &str = "past scratch";
@@ -56,7 +56,7 @@ impl FileSide {
     /// # Errors
     /// The checkpoint cannot go to persistent: the error of scratch.
     pub(super) fn may_go_past_scratch(&self, refused: &Error) -> Result<()> {
-        if !self.files.has_persistent() || !is_of_the_file_system(refused) {
+        if !self.files.places().has_persistent() || !is_of_the_file_system(refused) {
             return Err(refused.clone());
         }
         Ok(())
@@ -95,7 +95,7 @@ impl FileSide {
         version: i32,
         place: Option<&AggregatePart>,
     ) -> Result<()> {
-        self.files.publish_straight(naming, written, name, version, place)?;
+        self.files.persistent().publish_straight(naming, written, name, version, place)?;
         // The file in persistent is newer than the one in scratch.
         self.left_scratch(naming, name, version);
         Ok(())

@@ -197,7 +197,8 @@ impl Capturing<'_> {
         let (deferred, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_deferred);
         self.shared.copy(open.id, Way::In, &now).map_err(|error| {
             // The system may refuse memory to the host buffer. A file needs none.
-            let refused = error.kind() == Kind::NoRoom && self.shared.file_side.files.has_scratch();
+            let refused =
+                error.kind() == Kind::NoRoom && self.shared.file_side.files.places().has_scratch();
             (!refused).then_some(error)
         })?;
         self.defer(open, deferred).map_err(Some)?;

@@ -8,8 +8,8 @@ use crate::monitor::Catalog;
 use catalog::state::{Counts, State};
 use catalog::{FileLevel, Id, Level};
 use errors::{Error, Result};
+use files::Files;
 use format::identity::Identity;
-use levels::files::Files;
 use policy::rounds::FileState;
 
 /// The checkpoints that the job knows.
@@ -49,7 +49,7 @@ impl Checkpoints<'_> {
     /// The version of a name, at most `bound`, that was taken last: by this job, or else by the times of files.
     pub fn taken_last(&self, name: &str, bound: i32) -> Option<i32> {
         let own = self.catalog.read(|state| state.checkpoints().taken_last(name, bound));
-        own.or_else(|| self.files.taken_last(name, bound))
+        own.or_else(|| self.files.listing().taken_last(name, bound))
     }
 
     /// How many steps of checkpoints towards their files have failed so far.
@@ -108,8 +108,8 @@ impl Checkpoints<'_> {
             Some(state.checkpoints().identity(state.checkpoints().find(name, version)?))
         };
         self.catalog.read(known).or_else(|| {
-            let found = self.files.look(name, version).ok()?;
-            Some(self.files.identity_found(&found))
+            let found = self.files.copies().look(name, version).ok()?;
+            Some(self.files.runs().identity_found(&found))
         })
     }
 
@@ -120,7 +120,7 @@ impl Checkpoints<'_> {
             (!state.checkpoints().is_read_from_file(id)).then(|| state.checkpoints().identity(id))
         });
         let mut all: Vec<Identity> = in_memory.into_iter().collect();
-        for one in self.files.identities(name, version) {
+        for one in self.files.copies().identities(name, version) {
             if !all.contains(&one) {
                 all.push(one);
             }

@@ -20,7 +20,7 @@ use catalog::state::Source;
 use catalog::{Id, Level, Region, MOST};
 use device::{Current, Pointer, PAGEABLE};
 use errors::{Error, Kind, Result};
-use levels::files::Target;
+use files::Target;
 use levels::host_buffer::HostBuffer;
 use os::sync::MutexGuard;
 use trace::metrics::{Cause, Stop};

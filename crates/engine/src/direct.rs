@@ -10,7 +10,7 @@ use catalog::state::{PersistJob, State};
 use catalog::Id;
 use device::PAGEABLE;
 use errors::{Error, Kind, Result};
-use levels::files::Output;
+use files::Output;
 
 impl<'a> Capturing<'a> {
     /// In `mode = sync`, waits for the persistent copy.

@@ -149,7 +149,7 @@ impl Worker<'_> {
     /// Announces a file to the others, and serves it from now on.
     fn announce(&mut self, key: &Key, round: u32) -> Result<()> {
         let (name, version) = (&key.0, key.1);
-        let path = self.shared.file_side.files.scratch_path(name, version)?;
+        let path = self.shared.file_side.files.places().scratch_path(name, version)?;
         let naming = self.shared.file_side.naming.lock();
         if !self.node.is_latest(key, round) {
             // The file of another round is there by now, and announced in its turn.
@@ -161,8 +161,8 @@ impl Worker<'_> {
             Err(error) if error.kind() == Kind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        let routed = self.shared.file_side.files.routed(name, version)?;
-        let identity = self.shared.file_side.files.identity_of(&file, &path);
+        let routed = self.shared.file_side.files.copies().routed(name, version)?;
+        let identity = self.shared.file_side.files.runs().identity_of(&file, &path);
         drop(naming);
         let (len, digest) = parity::digest(&file, &path)?;
         let id = FileId { name: name.to_string(), version, digest };
@@ -214,7 +214,7 @@ impl Worker<'_> {
         let files = &self.shared.file_side.files;
         let own = encoding.index_of(self.node.own());
         let own = own.ok_or_else(|| Error::new(Kind::Internal, "it is not of this process"))?;
-        let temporary = files.temporary(&files.scratch_path(&key.0, key.1)?);
+        let temporary = files.places().temporary(&files.places().scratch_path(&key.0, key.1)?);
         let written = Writer::create(&temporary, encoding.clone(), own).and_then(|mut writer| {
             let (offers, rank) = (self.node.served(), self.node.own());
             let mut pieces = RemotePieces::new(encoding, Vec::new(), &mut self.peers, rank, offers);
@@ -225,8 +225,8 @@ impl Worker<'_> {
             let _naming = self.shared.file_side.naming.lock();
             let current = self.is_current(key, &encoding.members[own]);
             if current {
-                let path = files.parity_path(&key.0, key.1)?;
-                files.may_change_in(files.scratch_directory())?;
+                let path = files.places().parity_path(&key.0, key.1)?;
+                files.places().may_change_in(files.places().scratch())?;
                 files::atomic_replace(&temporary, &path, Durability::Unsynced)?;
             } else {
                 // The version was taken again or removed: these parities belong to nothing.

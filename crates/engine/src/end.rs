@@ -26,7 +26,7 @@ impl EngineHandle {
         }
         self.0.stop();
         if self.0.config.ephemeral {
-            if let Err(error) = self.0.file_side.files.remove_unnamed() {
+            if let Err(error) = self.0.file_side.files.removal().remove_unnamed() {
                 log::warn!("{error}");
             }
         }

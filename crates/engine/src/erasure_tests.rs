@@ -18,8 +18,8 @@ use erasure::parity::ParityFile;
 use erasure::peer::Peer;
 use erasure::wire::{FileId, Message};
 use errors::{Error, Kind};
+use files::{Naming, Output};
 use format::checksum::Checksum;
-use levels::files::{Naming, Output};
 use recovery::Process;
 
 const SETTINGS: Settings = Settings { interval: 0, group: 8, parities: 1 };
@@ -48,7 +48,7 @@ fn engine(folder: &Path, rank: u32, node: Node) -> Engine {
 }
 
 fn take(engine: &Engine, version: i32) {
-    take_as(engine, version, engine.shared.file_side.files.rank() as u8);
+    take_as(engine, version, engine.shared.file_side.files.places().rank() as u8);
 }
 
 /// Takes a version as a checkpoint does: another file takes the name, and the one before keeps its bytes for those
@@ -60,14 +60,14 @@ fn take_as(engine: &Engine, version: i32, byte: u8) {
 
 fn publish(engine: &Engine, naming: &Naming<'_>, version: i32, byte: u8) {
     let files = &engine.shared.file_side.files;
-    let temporary = files.temporary(&files.scratch_path("x", version).unwrap());
+    let temporary = files.places().temporary(&files.places().scratch_path("x", version).unwrap());
     let mut output = Output::create(temporary, None).unwrap();
     output.put(&vec![byte; 1000 + version as usize]).unwrap();
-    files.publish(naming, &output.finish(), "x", version).unwrap();
+    files.scratch().publish(naming, &output.finish(), "x", version).unwrap();
 }
 
 fn is_protected(engine: &Engine, version: i32) -> bool {
-    let path = engine.shared.file_side.files.parity_path("x", version).unwrap();
+    let path = engine.shared.file_side.files.places().parity_path("x", version).unwrap();
     ParityFile::read(&path).and_then(|parity| parity.verify()).is_ok()
 }
 
@@ -102,13 +102,13 @@ fn everybody_keeps_parities_at_the_end() {
     }
     // A file that replaces another one must not look damaged.
     let files = &engines[0].shared.file_side.files;
-    let temporary = files.temporary(&files.scratch_path("x", 5).unwrap());
+    let temporary = files.places().temporary(&files.places().scratch_path("x", 5).unwrap());
     let mut output = Output::create(temporary, None).unwrap();
     output.put(b"another").unwrap();
-    files.publish(&levels::files::Names::default().lock(), &output.finish(), "x", 5).unwrap();
-    files.remove_scratch("x", 6, None).unwrap();
-    assert!(!files.parity_path("x", 5).unwrap().exists());
-    assert!(!files.parity_path("x", 6).unwrap().exists());
+    files.scratch().publish(&files::Names::default().lock(), &output.finish(), "x", 5).unwrap();
+    files.removal().remove_scratch("x", 6, None).unwrap();
+    assert!(!files.places().parity_path("x", 5).unwrap().exists());
+    assert!(!files.places().parity_path("x", 6).unwrap().exists());
     assert!(is_protected(&engines[0], 7));
 }
 
@@ -343,11 +343,14 @@ fn throughput_over_the_loopback() {
     for engine in &engines {
         for version in 1..=VERSIONS {
             let content = vec![version as u8; LEN];
-            fs::write(engine.shared.file_side.files.scratch_path("x", version).unwrap(), content)
-                .unwrap();
+            fs::write(
+                engine.shared.file_side.files.places().scratch_path("x", version).unwrap(),
+                content,
+            )
+            .unwrap();
         }
     }
-    let path = engines[0].shared.file_side.files.scratch_path("x", 1).unwrap();
+    let path = engines[0].shared.file_side.files.places().scratch_path("x", 1).unwrap();
     let since = std::time::Instant::now();
     erasure::parity::digest(&fs::File::open(&path).unwrap(), &path).unwrap();
     println!("digest of a file: {:.2} GB/s", LEN as f64 / since.elapsed().as_secs_f64() / 1e9);

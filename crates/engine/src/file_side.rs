@@ -12,8 +12,8 @@ use catalog::{FileLevel, Id};
 use config::Config;
 use erasure::node::Node;
 use errors::Result;
+use files::{Files, Names, Naming};
 use format::aggregate::AggregatePart;
-use levels::files::{Files, Names, Naming};
 use os::sync::Mutex;
 use policy::interval::Interval;
 use policy::retention::Retention;
@@ -142,7 +142,7 @@ impl FileSide {
         let settled = self.succession.await_predecessor();
         if settled && self.config.aggregated && !self.config.ephemeral {
             self.rescued.get_or_init(|| {
-                if let Err(error) = self.files.rescue_parts() {
+                if let Err(error) = self.files.rescue().rescue_parts() {
                     log::warn!(
                         "parts of aggregated files of earlier jobs are not rescued: {error}"
                     );
@@ -175,11 +175,11 @@ impl FileSide {
         let backlog = self.backlog(name);
         self.retention[FileLevel::Scratch as usize].lock().forget(name);
         for version in self.catalog.step(|state| state.removal().cleanup(name)) {
-            if self.files.has_scratch() && !backlog.contains(&version) {
-                self.files.remove_scratch(name, version, None)?;
+            if self.files.places().has_scratch() && !backlog.contains(&version) {
+                self.files.removal().remove_scratch(name, version, None)?;
             }
         }
-        self.files.clean_scratch(name, |version| {
+        self.files.removal().clean_scratch(name, |version| {
             self.catalog.read(|state| state.checkpoints().find(name, version)).is_some()
                 || backlog.contains(&version)
         })
@@ -188,7 +188,7 @@ impl FileSide {
     /// Removes from scratch what an ephemeral job has written for want of room.
     pub(super) fn remove_spilled(&self) {
         for (name, version) in self.catalog.read(State::spilled) {
-            if let Err(error) = self.files.remove_scratch(&name, version, None) {
+            if let Err(error) = self.files.removal().remove_scratch(&name, version, None) {
                 log::warn!("{error}");
             }
         }

@@ -6,7 +6,7 @@ use catalog::ledger::{Ledger, Left};
 use catalog::state::State;
 use config::Config;
 use errors::Result;
-use levels::files::Files;
+use files::Files;
 use levels::host_buffer::HostBuffer;
 use os::size;
 use os::socket::Socket;
@@ -44,7 +44,7 @@ impl Inherited {
 /// none is told by the first call that looks for checkpoints: a job that only takes them needs none.
 pub(super) fn inherit(config: &Config, process: Process, files: &Files) -> Inherited {
     let Some(name) = &config.hand_over else { return Inherited::default() };
-    let answer = match handover::ask(config, process, &files.inodes()) {
+    let answer = match handover::ask(config, process, &files.places().inodes()) {
         Ok(answer) => answer,
         Err(error) => return Inherited::without(error.to_string()),
     };
@@ -75,7 +75,7 @@ fn open(config: &Config, hand_off: HandOff) -> Result<Memory> {
 pub(super) fn take(state: &mut State, files: &Files, host: Option<&HostBuffer>, left: &[Left]) {
     for (record, standing, slot) in left {
         if record.may_replace {
-            files.allow_replacing(&record.name);
+            files.rights().allow_replacing(&record.name);
         }
         match state.handover().take_over(record, *standing, Some(*slot)) {
             Ok(()) => {

@@ -29,7 +29,7 @@ use config::{Config, Mode};
 use device::{kinds, Device};
 use erasure::node::Node;
 use errors::{Error, Kind, Result};
-use levels::files::{Files, Inodes};
+use files::{Files, Inodes};
 use levels::host_buffer::HostBuffer;
 use once_cell::sync::OnceCell;
 use os::affinity;
@@ -114,7 +114,7 @@ impl Engine {
         let link = match hand_off {
             None => Err(Error::invalid("there is no memory that could be handed over")),
             Some(hand_off) => ledger.transpose().and_then(|ledger| {
-                let directories = files.inodes();
+                let directories = files.places().inodes();
                 Ok((ledger, Link::open(&config, process, directories, hand_off, asked)?))
             }),
         };
@@ -210,7 +210,7 @@ impl Engine {
         if let Some(device) = device {
             self.attach(device)?;
         }
-        if self.shared.file_side.files.has_scratch() {
+        if self.shared.file_side.files.places().has_scratch() {
             self.spawn("write", storage::write)?;
             if self.shared.host_side.buffer.is_some() {
                 self.spawn("read", storage::read)?;
@@ -430,10 +430,10 @@ fn warn_of_unused(config: &Config) {
 fn shape(config: &Config, files: &Files, host: Option<&HostBuffer>) -> Shape {
     Shape {
         memory: level::of_node(0, host.map_or(0, HostBuffer::len)),
-        scratch: files.has_scratch(),
-        persistent: files.has_persistent(),
+        scratch: files.places().has_scratch(),
+        persistent: files.places().has_persistent(),
         ephemeral: config.ephemeral,
         order: config.restore_order,
-        beside: files.may_write_beside().then_some(BESIDE),
+        beside: files.persistent().may_write_beside().then_some(BESIDE),
     }
 }

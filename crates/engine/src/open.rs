@@ -48,7 +48,7 @@ impl Drop for Open {
 
 impl Open {
     pub(super) fn begin(shared: &Arc<Shared>, name: &str, version: i32) -> Result<Open> {
-        let may_replace = shared.file_side.files.may_replace(name);
+        let may_replace = shared.file_side.files.rights().may_replace(name);
         let (id, identity) = shared.catalog.begin(|state| {
             if let Some(failure) = state.take_failure() {
                 return Err(failure.within("failed in the background"));

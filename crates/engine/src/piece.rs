@@ -10,7 +10,7 @@ use catalog::space::cut;
 use catalog::state::Acquire;
 use catalog::Region;
 use errors::{Error, Kind, Result};
-use levels::files::Wanted;
+use files::Wanted;
 use trace::metrics::{Cause, Stop};
 
 impl Restores<'_> {
@@ -58,12 +58,12 @@ impl Restores<'_> {
     ) -> Result<()> {
         let since = Instant::now();
         let piece = Region { size: place.len, ..*region };
-        let read = restoring.files(&self.shared.file_side.files).read_nearest(
+        let read = restoring.files(&self.shared.file_side.files).copies().read_nearest(
             &restoring.name,
             restoring.version,
             |opened| {
                 let offset = opened.offset_of(region)? + start;
-                Ok(vec![Wanted { offset, target: self.shared.target(&piece, place, false) }])
+                Ok(vec![Wanted::new(offset, self.shared.target(&piece, place, false))])
             },
         );
         self.shared.telemetry.metrics.waited(Cause::File, since);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::file_side::FileSide;
 use catalog::{FileLevel, Id};
 use errors::{Error, Kind, Result};
+use files::Naming;
 use format::identity::Identity;
-use levels::files::Naming;
 use policy::retention::{Divided, Retention, Taken};
 use policy::rounds::{FileState, PARITIES};
 
@@ -64,14 +64,14 @@ impl FileSide {
         if !kept.is_limited() || kept.knows(name) {
             return kept.is_limited();
         }
-        match self.files.oldest_first(level, name) {
+        match self.files.listing().oldest_first(level, name) {
             Ok(mut found) => {
                 // The backlog of earlier jobs is not removed by this one.
                 if level == FileLevel::Scratch {
                     let backlog = self.backlog(name);
                     found.retain(|version| !backlog.contains(version));
                 }
-                self.files.leave_other_numbers(level, name, &mut found);
+                self.files.rights().leave_other_numbers(level, name, &mut found);
                 if !self.files.goes_on_for_another() {
                     kept.set_found(name, found);
                     return true;
@@ -81,7 +81,7 @@ impl FileSide {
                 let run = self.catalog.read(|state| state.checkpoints().run_of(name));
                 let mut all: Vec<(Identity, i32)> = found
                     .iter()
-                    .map(|version| (self.files.identity_in(level, name, *version), *version))
+                    .map(|version| (self.files.runs().identity_in(level, name, *version), *version))
                     .collect();
                 all.sort_by_key(|(identity, version)| {
                     let is_own = identity.is_known() && identity.run == run;
@@ -194,14 +194,14 @@ impl FileSide {
             return Ok(false);
         }
         match level {
-            FileLevel::Scratch if extra => self.files.remove_persistent(name, version)?,
+            FileLevel::Scratch if extra => self.files.removal().remove_persistent(name, version)?,
             FileLevel::Scratch => {
                 // One process removes an aggregated file for all, perhaps later.
                 let persistent = FileLevel::Persistent as usize;
                 let persistent = self.retention[persistent].lock().has(name, version);
-                self.files.remove_scratch(name, version, persistent)?;
+                self.files.removal().remove_scratch(name, version, persistent)?;
             }
-            FileLevel::Persistent => self.files.remove_persistent(name, version)?,
+            FileLevel::Persistent => self.files.removal().remove_persistent(name, version)?,
         }
         Ok(true)
     }
@@ -224,11 +224,12 @@ impl FileSide {
         let _naming = self.naming.lock();
         let mut removed = Ok(());
         for &version in versions {
-            if self.files.has_persistent() {
-                removed = removed.and(self.files.remove_persistent(name, version));
+            if self.files.places().has_persistent() {
+                removed = removed.and(self.files.removal().remove_persistent(name, version));
             }
-            if self.files.has_scratch() {
-                removed = removed.and(self.files.remove_scratch(name, version, Some(false)));
+            if self.files.places().has_scratch() {
+                removed =
+                    removed.and(self.files.removal().remove_scratch(name, version, Some(false)));
             }
         }
         removed
@@ -281,7 +282,7 @@ impl FileSide {
         let interned: Arc<str> = name.into();
         judge(&kept, youngest, &counts, &|id, version| {
             protected.keeps(last, id, || match id {
-                0 => self.files.has_parities(name, version),
+                0 => self.files.places().has_parities(name, version),
                 _ => node.parity_state(&(interned.clone(), version)) == FileState::Present,
             })
         })
@@ -294,7 +295,7 @@ impl FileSide {
         let may_be = divided.kept.into_iter().filter(|(taken, _)| incremental || *taken == 0);
         for (_, mut version) in may_be {
             loop {
-                match self.files.base_in(level, name, version) {
+                match self.files.copies().base_in(level, name, version) {
                     Ok(Some(base)) if needed.insert(base) => version = base,
                     Ok(_) => break,
                     // What that one is a delta of is seen when it has its file.

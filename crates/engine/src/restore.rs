@@ -14,10 +14,10 @@ use catalog::state::{Acquire, Content, Source, State};
 use catalog::{Id, Level, Part, Region, PARTS};
 use device::{Pointer, PAGEABLE};
 use errors::{Error, Kind, Result};
+use files::{Files, Found, Target, Wanted};
 use format::delta;
 use format::header::Decoded;
 use format::identity::Identity;
-use levels::files::{Files, Found, Target, Wanted};
 use trace::metrics::{Cause, Stop};
 
 /// The consequence of a restore that failed halfway.
@@ -81,8 +81,8 @@ impl Restoring {
     /// The rank that it is of, where this is `own`.
     fn rank(&self, own: &Files) -> u32 {
         match &self.owner {
-            Owner::Own(_) => own.rank(),
-            Owner::Stored(files) => files.rank(),
+            Owner::Own(_) => own.places().rank(),
+            Owner::Stored(files) => files.places().rank(),
         }
     }
 
@@ -131,18 +131,23 @@ impl<'a> Restores<'a> {
         self.shared.succession.warn_of_nothing_inherited();
         self.shared.file_side.await_earlier_jobs();
         let files = self.shared.file_side.files.of_run(wanted);
-        let found = files.look(name, version).map_err(|error| match error.kind() {
+        let found = files.copies().look(name, version).map_err(|error| match error.kind() {
             Kind::NotFound => Error::new(Kind::NotFound, self.no_such(name, version)),
             _ => error,
         })?;
-        let identity = self.shared.file_side.files.identity_found(&found);
+        let identity = self.shared.file_side.files.runs().identity_found(&found);
         let there = [
-            self.shared.file_side.files.scratch_path(name, version).is_ok_and(|path| path.exists()),
-            self.shared.file_side.files.is_persistent(name, version),
+            self.shared
+                .file_side
+                .files
+                .places()
+                .scratch_path(name, version)
+                .is_ok_and(|path| path.exists()),
+            self.shared.file_side.files.listing().is_persistent(name, version),
         ];
         let content = match &found {
             Found::Regions(opened) => {
-                Content::Regions { header: &opened.header, mark: opened.mark()? }
+                Content::Regions { header: opened.header(), mark: opened.mark()? }
             }
             Found::Routed(_) => Content::Routed,
         };
@@ -167,7 +172,7 @@ impl<'a> Restores<'a> {
             }
         }
         self.shared.file_side.await_earlier_jobs();
-        self.shared.file_side.files.look(name, version).map(drop)
+        self.shared.file_side.files.copies().look(name, version).map(drop)
     }
 
     /// Checks the file that a restore will read, if it does: it may have been removed or changed since it was
@@ -184,6 +189,7 @@ impl<'a> Restores<'a> {
         }
         match restoring
             .files(&self.shared.file_side.files)
+            .copies()
             .look(&restoring.name, restoring.version)?
         {
             Found::Regions(opened) => {
@@ -197,8 +203,8 @@ impl<'a> Restores<'a> {
         let discarded = self.shared.catalog.read(|state| state.counts().discards);
         let mut text = format!(
             "there is no checkpoint \"{name}\" version {version} of rank {} in memory{}",
-            self.shared.file_side.files.rank(),
-            self.shared.file_side.files.looked_in()
+            self.shared.file_side.files.places().rank(),
+            self.shared.file_side.files.places().looked_in()
         );
         if discarded > 0 {
             text += &format!(
@@ -236,7 +242,7 @@ impl<'a> Restores<'a> {
         });
         if known.is_some_and(|(_, made_by)| !made_by.may_be(wanted)) {
             return self.begin_restore_of(
-                (self.shared.file_side.files.rank(), wanted),
+                (self.shared.file_side.files.places().rank(), wanted),
                 name,
                 version,
                 part_of,
@@ -269,8 +275,8 @@ impl<'a> Restores<'a> {
     ) -> Result<Arc<[Region]>> {
         if self.is_delta(id) {
             self.await_file(id)?;
-            return match self.shared.file_side.files.look(name, version)? {
-                Found::Regions(opened) => Ok(stored_regions(Some(&opened.header), part_of)),
+            return match self.shared.file_side.files.copies().look(name, version)? {
+                Found::Regions(opened) => Ok(stored_regions(Some(opened.header()), part_of)),
                 Found::Routed(_) => Ok(Arc::from([])),
             };
         }
@@ -318,11 +324,11 @@ impl<'a> Restores<'a> {
     ) -> Option<Restoring> {
         let known =
             || self.shared.catalog.read(|state| state.checkpoints().find(name, version)).is_some();
-        if self.shared.file_side.files.digest().is_none() || known() {
+        if self.shared.file_side.files.proofs().digest().is_none() || known() {
             return None;
         }
         self.shared.file_side.await_earlier_jobs();
-        let header = self.shared.file_side.files.undisputed_header(name, version)?;
+        let header = self.shared.file_side.files.copies().undisputed_header(name, version)?;
         Some(self.begin_restore_stored(
             self.shared.file_side.files.clone(),
             name,
@@ -341,12 +347,12 @@ impl<'a> Restores<'a> {
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Restoring> {
         let files = self.shared.file_side.files.of_rank(rank).of_run(wanted);
-        let found = files.look(name, version)?;
+        let found = files.copies().look(name, version)?;
         let header = match &found {
             Found::Routed(_) => None,
-            Found::Regions(opened) => Some(&opened.header),
+            Found::Regions(opened) => Some(opened.header()),
         };
-        let files = files.of_run(files.identity_found(&found));
+        let files = files.of_run(files.runs().identity_found(&found));
         Ok(self.begin_restore_stored(files, name, version, header, part_of))
     }
 
@@ -360,7 +366,7 @@ impl<'a> Restores<'a> {
     ) -> Restoring {
         let regions = stored_regions(header, part_of);
         self.shared.host_side.pace.restore_begins();
-        let (identity, name) = (files.wanted(), name.to_owned());
+        let (identity, name) = (files.runs().wanted(), name.to_owned());
         let (owner, mark, is_delta) = (Owner::Stored(files), None, false);
         Restoring { owner, name, version, identity, regions, mark, is_delta }
     }
@@ -483,13 +489,13 @@ impl<'a> Restores<'a> {
         let since = Instant::now();
         let overlapping = overlap(wanted);
         let mut begun = false;
-        let read = restoring.files(&self.shared.file_side.files).read_nearest(
+        let read = restoring.files(&self.shared.file_side.files).copies().read_nearest(
             &restoring.name,
             restoring.version,
             |opened| {
                 let of_copy = wanted.iter().map(|(region, place)| {
                     let offset = opened.offset_of(region)?;
-                    Ok(Wanted { offset, target: self.shared.target(region, place, overlapping) })
+                    Ok(Wanted::new(offset, self.shared.target(region, place, overlapping)))
                 });
                 let of_copy = of_copy.collect::<Result<Vec<_>>>()?;
                 begun = true;

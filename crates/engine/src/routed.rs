@@ -32,7 +32,7 @@ impl Capturing<'_> {
         let since = Instant::now();
         let _outlived = SizeLimitOutlived::begin();
         self.shared.file_side.make_room(FileLevel::Scratch, &open.name);
-        let enough = self.shared.file_side.files.expect_room(bytes);
+        let enough = self.shared.file_side.files.places().expect_room(bytes);
         let guessed = enough.is_err();
         let in_scratch = enough.and_then(|()| create(FileLevel::Scratch));
         let mut beside = |refused: Error| {
@@ -65,7 +65,7 @@ impl Capturing<'_> {
         let persists = *persist.get_or_insert_with(|| self.shared.file_side.is_to_persist());
         let awaits = self.shared.catalog.read(|state| state.checkpoints().is_undecided(id));
         let wanted = persists || awaits && !self.shared.file_side.persistence_depends_on_time();
-        if self.shared.file_side.files.has_persistent() && wanted {
+        if self.shared.file_side.files.places().has_persistent() && wanted {
             return Ok(());
         }
         Err(refused.clone().followed_by(ROUTED_ADVICE))
@@ -90,13 +90,17 @@ impl Capturing<'_> {
         let (id, name, version) = (open.id, open.name.clone(), open.version);
         let by = (open.identity, &*original);
         let named = self.shared.succession.may_write().and_then(|()| match level {
-            FileLevel::Scratch => {
-                self.shared.file_side.files.publish_routed(&naming, temporary, &name, version, by)
-            }
+            FileLevel::Scratch => self
+                .shared
+                .file_side
+                .files
+                .scratch()
+                .publish_routed(&naming, temporary, &name, version, by),
             FileLevel::Persistent => self
                 .shared
                 .file_side
                 .files
+                .persistent()
                 .publish_routed_straight(&naming, temporary, &name, version, by),
         });
         if let Err(error) = named {

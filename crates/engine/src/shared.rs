@@ -15,7 +15,7 @@ use catalog::state::State;
 use catalog::Level;
 use config::Config;
 use errors::{Error, Kind, Result};
-use levels::files::Files;
+use files::Files;
 use levels::host_buffer::HostBuffer;
 use recovery::link::Link;
 use trace::{Counter, Recorder};

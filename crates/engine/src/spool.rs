@@ -8,11 +8,11 @@ use super::both::Second;
 use super::open::Open;
 use super::place::{sizes, Place};
 use super::shared::{Capturing, Shared};
+use ::files::{Output, Written};
 use catalog::{FileLevel, Id, Region};
 use device::{Pointer, PAGEABLE};
 use errors::Result;
 use format::header::Header;
-use levels::files::{Output, Written};
 use os::files;
 use policy::slice::SLICE;
 use trace::metrics::Stop;
@@ -46,8 +46,10 @@ impl Spool {
         shared.file_side.await_earlier_jobs();
         shared.succession.may_write()?;
         let complete = match level {
-            FileLevel::Scratch => shared.file_side.files.scratch_path(name, version)?,
-            FileLevel::Persistent => shared.file_side.files.own_persistent_path(name, version)?,
+            FileLevel::Scratch => shared.file_side.files.places().scratch_path(name, version)?,
+            FileLevel::Persistent => {
+                shared.file_side.files.places().own_persistent_path(name, version)?
+            }
         };
         let expected = Header::new(expected)?.encode();
         let output = new_output(shared, &complete)?;
@@ -79,9 +81,9 @@ impl Spool {
         name: &str,
         version: i32,
     ) -> Result<()> {
-        let complete = shared.file_side.files.own_persistent_path(name, version)?;
+        let complete = shared.file_side.files.places().own_persistent_path(name, version)?;
         let output = new_output(shared, &complete)?;
-        let end = self.output.end;
+        let end = self.output.end();
         self.replace(output, |old, output| copy_range(old, output, 0, end))?;
         (self.level, self.complete) = (FileLevel::Persistent, complete);
         self.second.give_up();
@@ -94,8 +96,10 @@ impl Spool {
         let (name, version, identity) = (&open.name, open.version, open.identity);
         let (files, output) = (&shared.file_side.files, &self.output);
         match self.level {
-            FileLevel::Scratch => files.seal(output, name, version, identity),
-            FileLevel::Persistent => files.seal_straight(output, name, version, (identity, None)),
+            FileLevel::Scratch => files.scratch().seal(output, name, version, identity),
+            FileLevel::Persistent => {
+                files.persistent().seal_straight(output, name, version, (identity, None))
+            }
         }
     }
 
@@ -169,7 +173,10 @@ impl Spool {
 }
 
 fn new_output(shared: &Shared, complete: &Path) -> Result<Output> {
-    Output::create(shared.file_side.files.temporary(complete), shared.file_side.files.digest())
+    Output::create(
+        shared.file_side.files.places().temporary(complete),
+        shared.file_side.files.proofs().digest(),
+    )
 }
 
 /// Appends bytes of one file to another.
@@ -178,7 +185,7 @@ fn copy_range(old: &Output, output: &mut Output, from: u64, len: u64) -> Result<
     let mut done = 0;
     while done < len {
         let bytes = &mut buffer[..(len - done).min(SLICE) as usize];
-        files::read_exact_at(&old.file, bytes, from + done, &old.temporary)?;
+        files::read_exact_at(old.file(), bytes, from + done, old.temporary())?;
         output.put(bytes)?;
         done += bytes.len() as u64;
     }
@@ -190,7 +197,7 @@ impl Capturing<'_> {
     pub(super) fn spool_memory(&self, id: Id, regions: &[Region], spool: &mut Spool) -> Result<()> {
         let sources = self.shared.catalog.read(|state| state.checkpoints().building_sources(id));
         for region in regions {
-            let at = spool.output.end;
+            let at = spool.output.end();
             if let Some(source) = &sources[region.part as usize] {
                 self.shared.read_memory(source, region, |bytes| spool.output.put(bytes))?;
             }

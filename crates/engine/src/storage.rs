@@ -9,12 +9,12 @@ use super::run::stop;
 use super::shared::Shared;
 use super::spool::put_regions;
 use crate::monitor::Worker;
+use ::files::{Naming, Output, Target, Wanted, Written};
 use catalog::space::cut;
 use catalog::state::{After, FileJob, PersistJob};
 use catalog::FileLevel;
 use errors::{Kind, Result};
 use format::header::Header;
-use levels::files::{Naming, Output, Target, Wanted, Written};
 use os::files;
 use trace::metrics::Stop;
 use trace::Activity;
@@ -45,7 +45,7 @@ pub(crate) fn write(shared: &Shared) -> Result<()> {
                 ),
                 false => error,
             })
-            .map_err(|error| match shared.file_side.files.has_older(FileLevel::Scratch, &job.name, job.version) {
+            .map_err(|error| match shared.file_side.files.places().has_older(FileLevel::Scratch, &job.name, job.version) {
                 true => error.followed_by("the file of that number that scratch has stays"),
                 false => error,
             })
@@ -129,7 +129,11 @@ pub(super) fn persist_one(
         .and_then(|output| output.map_or(named, straight))
         .map_err(|error| shared.file_side.with_limit(FileLevel::Persistent, error))
         .map_err(|error| {
-            match shared.file_side.files.has_older(FileLevel::Persistent, &job.name, job.version) {
+            match shared.file_side.files.places().has_older(
+                FileLevel::Persistent,
+                &job.name,
+                job.version,
+            ) {
                 true => error.followed_by("the file of that number that persistent has stays"),
                 false => error,
             }
@@ -141,7 +145,7 @@ pub(super) fn persist_one(
     let result = result.map(|_| ());
     gone |= result.as_ref().is_err_and(|error| {
         error.kind() == Kind::NotFound
-            && shared.file_side.files.lacks_scratch(&job.name, job.version)
+            && shared.file_side.files.places().lacks_scratch(&job.name, job.version)
     });
     let after = shared.step_counted(|state| {
         if gone {
@@ -173,7 +177,12 @@ fn bring(
             let put = |output: &mut Output| put_regions(output, regions);
             (
                 (Stop::Application, Stop::Scratch),
-                shared.file_side.files.write_part(&job.name, job.version, place, put)?,
+                shared.file_side.files.aggregates().write_part(
+                    &job.name,
+                    job.version,
+                    place,
+                    put,
+                )?,
                 None,
             )
         }
@@ -181,7 +190,12 @@ fn bring(
             let routed = job.routed.as_deref();
             (
                 (Stop::Scratch, Stop::Persistent),
-                shared.file_side.files.persist(&job.name, job.version, routed, place)?,
+                shared.file_side.files.persistent().persist(
+                    &job.name,
+                    job.version,
+                    routed,
+                    place,
+                )?,
                 None,
             )
         }
@@ -192,7 +206,7 @@ fn bring(
             let from = if alone { from_memory(source) } else { Stop::Scratch };
             let to = if alone { Stop::Scratch } else { Stop::Persistent };
             let output = write_straight(shared, job)?;
-            ((from, to), output.end - place.map_or(0, |place| place.offset), Some(output))
+            ((from, to), output.end() - place.map_or(0, |place| place.offset), Some(output))
         }
     };
     shared.telemetry.metrics.hop(hop).add(bytes, since.elapsed());
@@ -226,11 +240,13 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     let temporary = shared
         .file_side
         .files
-        .temporary(&shared.file_side.files.scratch_path(&job.name, job.version)?);
-    let mut output = Output::create(temporary, shared.file_side.files.digest())?;
+        .places()
+        .temporary(&shared.file_side.files.places().scratch_path(&job.name, job.version)?);
+    let mut output = Output::create(temporary, shared.file_side.files.proofs().digest())?;
     let begun = shared
         .file_side
         .files
+        .proofs()
         .compressor()
         .map_or(Ok(()), |compressor| output.compress(compressor));
     let mut gathering = output.gathering();
@@ -238,7 +254,9 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
         .and_then(|()| write_file(shared, job, |bytes| gathering.put(bytes)))
         .and_then(|()| gathering.finish())
         .and_then(|()| output.end_content())
-        .and_then(|()| shared.file_side.files.seal(&output, &job.name, job.version, job.identity));
+        .and_then(|()| {
+            shared.file_side.files.scratch().seal(&output, &job.name, job.version, job.identity)
+        });
     let complete = output.finish();
     match written {
         Ok(()) => {
@@ -246,8 +264,8 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
                 .telemetry
                 .metrics
                 .hop((from_memory(job), Stop::Scratch))
-                .add(complete.len, since.elapsed());
-            span.bytes(complete.len);
+                .add(complete.length(), since.elapsed());
+            span.bytes(complete.length());
             Ok(complete)
         }
         Err(error) => {
@@ -276,11 +294,12 @@ fn from_memory(job: &FileJob) -> Stop {
 fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
     bind(shared)?;
     let (name, version, place) = (job.name.clone(), job.version, job.place);
-    let mut output = shared.file_side.files.create_straight(&name, version, place.as_ref())?;
+    let mut output =
+        shared.file_side.files.persistent().create_straight(&name, version, place.as_ref())?;
     let mut written = Ok(());
     if let Some(source) = job.straight.clone() {
         let mut scratch = None;
-        let compressor = shared.file_side.files.compressor().filter(|_| place.is_none());
+        let compressor = shared.file_side.files.proofs().compressor().filter(|_| place.is_none());
         // A file whose bytes depend on those before cannot go on with the bytes of another one.
         let may_leave = compressor.is_none() && !shared.config.incremental;
         if let Some(compressor) = compressor {
@@ -303,14 +322,20 @@ fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
         shared.catalog.step(|state| state.down().leave_memory(job));
         if let Some(scratch) = scratch {
             written = written.and_then(|()| {
-                shared.file_side.files.append_scratch(&scratch, &mut output, &name, version)
+                shared.file_side.files.persistent().append_scratch(
+                    &scratch,
+                    &mut output,
+                    &name,
+                    version,
+                )
             });
         }
         written = written.and_then(|()| output.end_content());
     }
     let by = (job.identity, place.as_ref());
-    let written =
-        written.and_then(|()| shared.file_side.files.seal_straight(&output, &name, version, by));
+    let written = written.and_then(|()| {
+        shared.file_side.files.persistent().seal_straight(&output, &name, version, by)
+    });
     match written {
         Ok(()) => Ok(output),
         Err(error) => {
@@ -333,7 +358,7 @@ fn scratch_in_place_of_memory(shared: &Shared, job: &PersistJob) -> Option<File>
     let _naming = shared.file_side.naming.lock();
     // If it cannot be opened, memory has the bytes.
     is_to_leave()
-        .then(|| shared.file_side.files.open_scratch(&job.name, job.version).ok())
+        .then(|| shared.file_side.files.places().open_scratch(&job.name, job.version).ok())
         .flatten()
 }
 
@@ -345,9 +370,9 @@ fn give_name(
     written: Written,
 ) -> Result<bool> {
     if !shared.catalog.read(|state| state.checkpoints().still_wanted(job.id)) {
-        return files::remove(&written.temporary).map(|()| false);
+        return files::remove(written.temporary()).map(|()| false);
     }
-    let named = shared.file_side.files.publish(naming, &written, &job.name, job.version);
+    let named = shared.file_side.files.scratch().publish(naming, &written, &job.name, job.version);
     if named.is_err() {
         written.discard();
     }
@@ -364,14 +389,18 @@ fn give_name_beside(shared: &Shared, job: &PersistJob, output: Output) -> Result
         written.discard();
         return Ok((false, true));
     }
-    let is_in_scratch =
-        match shared.file_side.files.publish_beside(&naming, &written, &job.name, job.version) {
-            Ok(is_in_scratch) => is_in_scratch,
-            Err(error) => {
-                written.discard();
-                return Err(error);
-            }
-        };
+    let is_in_scratch = match shared.file_side.files.persistent().publish_beside(
+        &naming,
+        &written,
+        &job.name,
+        job.version,
+    ) {
+        Ok(is_in_scratch) => is_in_scratch,
+        Err(error) => {
+            written.discard();
+            return Err(error);
+        }
+    };
     drop(naming);
     if !is_in_scratch {
         log::warn!(
@@ -381,7 +410,7 @@ fn give_name_beside(shared: &Shared, job: &PersistJob, output: Output) -> Result
         );
     }
     // The file counts only once its name is durable; no other file need wait for that.
-    shared.file_side.files.sync_names_in_persistent().map(|()| (true, is_in_scratch))
+    shared.file_side.files.places().sync_names_in_persistent().map(|()| (true, is_in_scratch))
 }
 
 /// Gives a complete file that bypasses scratch its name. False as for [`give_name`].
@@ -430,27 +459,34 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
     let mut span = shared.telemetry.trace.span(Activity::Read).of(&job.name, job.version);
     let host = shared.host_side.host()?;
     let mut bytes = 0;
-    shared.file_side.files.of_run(job.identity).read_nearest(&job.name, job.version, |opened| {
-        bytes = 0;
-        let mut wanted = Vec::new();
-        for region in job.regions.iter() {
-            let Some(source) = &job.memory[region.part as usize] else {
-                continue;
-            };
-            let mut offset = opened.offset_of(region)?;
-            for extent in cut(&source.extents, region.offset, region.size) {
-                // SAFETY: the room is this job's alone, within the mapping, and no two extents overlap. A
-                // slice is made for each copy that is tried; only one exists at a time.
-                let into = unsafe {
-                    std::slice::from_raw_parts_mut(host.address(extent.offset), extent.len as usize)
+    shared.file_side.files.of_run(job.identity).copies().read_nearest(
+        &job.name,
+        job.version,
+        |opened| {
+            bytes = 0;
+            let mut wanted = Vec::new();
+            for region in job.regions.iter() {
+                let Some(source) = &job.memory[region.part as usize] else {
+                    continue;
                 };
-                wanted.push(Wanted { offset, target: Target::Memory(into) });
-                offset += extent.len;
+                let mut offset = opened.offset_of(region)?;
+                for extent in cut(&source.extents, region.offset, region.size) {
+                    // SAFETY: the room is this job's alone, within the mapping, and no two extents overlap. A
+                    // slice is made for each copy that is tried; only one exists at a time.
+                    let into = unsafe {
+                        std::slice::from_raw_parts_mut(
+                            host.address(extent.offset),
+                            extent.len as usize,
+                        )
+                    };
+                    wanted.push(Wanted::new(offset, Target::Memory(into)));
+                    offset += extent.len;
+                }
+                bytes += region.size;
             }
-            bytes += region.size;
-        }
-        Ok(wanted)
-    })?;
+            Ok(wanted)
+        },
+    )?;
     for source in job.memory.iter().flatten() {
         host.written(&source.extents);
     }
@@ -461,7 +497,7 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
 
 fn unlink(naming: &Naming<'_>, shared: &Shared, name: &str, version: i32) {
     shared.file_side.left_scratch(naming, name, version);
-    if let Err(error) = shared.file_side.files.remove_scratch(name, version, None) {
+    if let Err(error) = shared.file_side.files.removal().remove_scratch(name, version, None) {
         log::warn!("{error}");
     }
 }

@@ -9,7 +9,7 @@ use super::shared::Capturing;
 use super::spool::Spool;
 use catalog::{FileLevel, Part, Region};
 use errors::Result;
-use levels::files::{Output, Written};
+use files::{Output, Written};
 use os::files::SizeLimitOutlived;
 use trace::metrics::Cause;
 
@@ -142,7 +142,7 @@ impl Capturing<'_> {
             let (name, version) = (&open.name, open.version);
             let published = match level {
                 FileLevel::Scratch => {
-                    self.shared.file_side.files.publish(&naming, &file, name, version)
+                    self.shared.file_side.files.scratch().publish(&naming, &file, name, version)
                 }
                 FileLevel::Persistent => {
                     self.shared.file_side.publish_straight(&naming, &file, name, version, None)

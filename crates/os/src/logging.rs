@@ -16,7 +16,7 @@ use crate::network::host_name;
 const VARIABLE: &str = "VELOC_LOG";
 
 /// The library's crates, whose modules `VELOC_LOG` can name.
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 17] = [
     "adjoint",
     "client",
     "config",
@@ -25,6 +25,7 @@ const CRATES: [&str; 16] = [
     "driver",
     "engine",
     "erasure",
+    "files",
     "format",
     "levels",
     "mpi",
@@ -176,7 +177,7 @@ mod tests {
             "veloc_client",
             "veloc_client=debug",
             "warn,engine=trace",
-            "warn, levels::files,",
+            "warn, files::places,",
             "info/rank 3",
         ] {
             assert!(is_understood(value), "{value}");

@@ -15,7 +15,7 @@ use super::protocol::{
 use super::Process;
 use config::Config;
 use errors::{Error, Kind, Result};
-use levels::files::Inodes;
+use files::Inodes;
 use os::shared::SharedMemory;
 use os::socket::{connect_to, wait_for, Socket};
 

@@ -14,7 +14,7 @@ use super::protocol::{
 use super::{kill, launch, Process};
 use config::Config;
 use errors::{Error, Kind, Result};
-use levels::files::Inodes;
+use files::Inodes;
 use os::shared::SharedMemory;
 use os::socket::{connect_to, listen_at, wait_for, Listener, Socket};
 use os::sync::{Condvar, Mutex};

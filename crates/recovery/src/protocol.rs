@@ -8,8 +8,8 @@ use super::handover::Kept;
 use super::Process;
 use config::Config;
 use errors::{Error, Kind, Result};
+use files::Inodes;
 use format::checksum::Checksum;
-use levels::files::Inodes;
 use os::private;
 
 /// The version: it changes with every change of the messages or of the shared memory.

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
+use ::files::Files;
 use anyhow::{bail, Result};
 use clap::Args;
 use config::{Config, Directories};
 use engine::backlog;
 use format::delta;
 use format::names;
-use levels::files::Files;
 use os::files;
 
 use crate::bases::Bases;
@@ -80,7 +80,7 @@ pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {
     let (mut copied, mut failed) = (0, 0);
     for (name, rank) in found {
         let files = Files::open(&config, rank)?;
-        let due = files.backlog(&name, config.persistent_interval, config.max_versions)?;
+        let due = files.backlog().of(&name, config.persistent_interval, config.max_versions)?;
         let mut queue = Vec::new();
         for version in due {
             let path = scratch.join(names::checkpoint_file(&name, rank, version));

@@ -32,8 +32,8 @@ const SANITIZERS: [Sanitizer; 2] = [
         options: ("ASAN_OPTIONS", "detect_leaks=0"),
         whole: false,
         crates: &[
-            "adjoint", "client", "config", "daemon", "engine", "erasure", "format", "levels",
-            "mpi", "os", "policy", "recovery", "trace", "veloc",
+            "adjoint", "client", "config", "daemon", "engine", "erasure", "files", "format",
+            "levels", "mpi", "os", "policy", "recovery", "trace", "veloc",
         ],
         skipped: &[SLEEPS],
     },

@@ -77,7 +77,7 @@ impl Agreement {
         let Some(comm) = comm else {
             // Some processes have copied their parts to aggregated files, and others have not.
             return match self.aggregation {
-                Some(_) if drained => engine.files().rescue_parts(),
+                Some(_) if drained => engine.files().rescue().rescue_parts(),
                 _ => Ok(()),
             };
         };
@@ -90,8 +90,8 @@ impl Agreement {
         let (drained, agrees) = (least[VALUES] == 1, least[VALUES + 1] == 1);
         let job = self.aggregation.as_ref().map(|_| engine.checkpoints().run() as u32);
         let tidied = match job.filter(|_| drained) {
-            Some(_) if !agrees => engine.files().rescue_parts(),
-            Some(job) if self.rank == 0 => engine.files().remove_incomplete(job),
+            Some(_) if !agrees => engine.files().rescue().rescue_parts(),
+            Some(job) if self.rank == 0 => engine.files().attempts().remove_incomplete(job),
             _ => Ok(()),
         };
         // If not all agree, calls may be under way, which keep the communicators.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::{bail, Result};
 use clap::Args;
-use levels::files::refuse_holes;
+use files::refuse_holes;
 
 use self::report::{Checksum, Part, Parts, Proof, Report};
 use self::subject::{bases_of, directories, Opened, Subject};

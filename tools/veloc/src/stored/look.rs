@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
+use ::files::refuse_holes;
 use erasure::parity::ParityFile;
 use errors::{Error, Kind};
 use format::checksum;
@@ -17,7 +18,6 @@ use format::header::Header;
 use format::names;
 use format::proof::{Digest, Proof, Sort};
 use indicatif::ProgressBar;
-use levels::files::refuse_holes;
 use os::files;
 
 use super::scan::{Key, Stored};

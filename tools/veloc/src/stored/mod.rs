@@ -13,10 +13,10 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use files::read_note;
 use format::delta::Base;
 use format::names;
 use format::proof::Proof;
-use levels::files::read_note;
 use serde::{Serialize, Serializer};
 
 use crate::bases::Incremental;
