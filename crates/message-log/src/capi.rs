@@ -4,15 +4,18 @@
 
 use std::ffi::{c_char, c_int};
 
+use message_log_core::memory::NoMemory;
+use message_log_core::parts::{self, Fault, Source};
+
+use crate::calls::resending;
 use crate::deferred::Kind;
 use crate::device;
 use crate::divergence;
+use crate::entry;
 use crate::interposition;
-use crate::memory::NoMemory;
-use crate::parts::{self, Fault, Source};
 use crate::refuse;
 use crate::resend::part_order::PartEvent;
-use crate::state::{self, State};
+use crate::state::State;
 
 /// The call succeeded; as in `veloc/defs.h`.
 const VELOC_SUCCESS: c_int = 0;
@@ -57,18 +60,15 @@ pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
     on_parts("VELOC_Part_begin", |state| {
         interposition::check().map_err(Fault::Text)?;
         device::get_or_find().map_err(Fault::Text)?;
-        if let Some(text) = &state.unlimited {
-            return Err(Fault::Text(text.clone()));
-        }
-        let is_first = state.parts.source() != Some(Source::Log);
-        state.parts.begin(id, flags)?;
+        state.recording.check_limit().map_err(Fault::Text)?;
+        let is_first = state.recording.parts.source() != Some(Source::Log);
+        state.recording.parts.begin(id, flags)?;
         if flags & VELOC_PART_RESEND != 0 && is_first {
-            state.no_resend();
-            if let Some(resend) = &mut state.resend {
-                let mark = resend.streams.begin();
-                state.parts.mark(mark);
-                resend.take_verdicts(&state.mpi, &mut state.parts, false);
+            resending::no_resend(state);
+            if let Some(streams) = state.counting.streams() {
+                state.recording.parts.mark(streams.begin());
             }
+            state.take_verdicts(false);
         }
         Ok(())
     })
@@ -81,12 +81,14 @@ pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
 #[no_mangle]
 pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
     on_parts("VELOC_Part_end", |state| {
-        let marked = state.parts.marked();
-        state.parts.end(id)?;
-        if let (Some((instance, mark)), Some(resend)) = (marked, &mut state.resend) {
+        let marked = state.recording.parts.marked();
+        state.recording.parts.end(id)?;
+        if let Some(marked) = marked {
             // The report contains what is known by now.
-            resend.take_verdicts(&state.mpi, &mut state.parts, false);
-            resend.ended(&state.mpi, instance, id, mark);
+            state.take_verdicts(false);
+            if let Some(resend) = &mut state.resend {
+                resend.ended(&state.mpi, &mut state.counting, marked, id);
+            }
         }
         Ok(())
     })
@@ -108,14 +110,14 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
 pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
         device::get_or_find().map_err(Fault::Text)?;
-        if let Some(resend) = &mut state.resend {
-            let waits =
-                resend.awaits_parts() || resend.verdicts.is_open() && state.parts.is_closed(id);
-            resend.take_verdicts(&state.mpi, &mut state.parts, waits);
+        if let Some(resend) = &state.resend {
+            let waits = resend.awaits_parts()
+                || resend.judge.verdicts.is_open() && state.recording.parts.is_closed(id);
+            state.take_verdicts(waits);
         }
         // All processes decide the same, as they have received the same reports.
-        let is_closed = state.parts.is_closed(id);
-        let flags = state.parts.flags_of_replay(id);
+        let is_closed = state.recording.parts.is_closed(id);
+        let flags = state.recording.parts.flags_of_replay(id);
         if let Some(resend) = state.resend.as_mut().filter(|_| flags & VELOC_PART_RESEND != 0) {
             // The verdict on its messages may never come, or nobody may send them again.
             if resend.awaits_parts() || is_closed {
@@ -124,7 +126,7 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
                 }
             }
         }
-        state.parts.replay_begin(id)?;
+        state.recording.parts.replay_begin(id)?;
         if let Some(resend) = state.resend.as_mut().filter(|_| is_closed) {
             resend.part_order.announce(&state.mpi, PartEvent::Replay(id));
         }
@@ -141,7 +143,7 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
 /// differed from the logged one, or calls are missing
 #[no_mangle]
 pub extern "C" fn VELOC_Part_replay_end(id: c_int) -> c_int {
-    on_parts("VELOC_Part_replay_end", |state| state.parts.replay_end(id))
+    on_parts("VELOC_Part_replay_end", |state| state.recording.parts.replay_end(id))
 }
 
 /// Frees the log of all runs of a part, and abandons the part if it is the innermost open one.
@@ -151,12 +153,12 @@ pub extern "C" fn VELOC_Part_replay_end(id: c_int) -> c_int {
 #[no_mangle]
 pub extern "C" fn VELOC_Part_free(id: c_int) -> c_int {
     on_parts("VELOC_Part_free", |state| {
-        let marked = state.parts.marked();
-        state.parts.free(id)?;
+        let marked = state.recording.parts.marked();
+        state.recording.parts.free(id)?;
         // The innermost open part was abandoned if its instance is gone.
-        if let (Some((instance, _)), Some(resend)) = (marked, &mut state.resend) {
-            if state.parts.marked().is_none_or(|(inner, _)| inner != instance) {
-                resend.streams.forget();
+        if let (Some((instance, _)), Some(streams)) = (marked, state.counting.streams()) {
+            if state.recording.parts.marked().is_none_or(|(inner, _)| inner != instance) {
+                streams.forget();
             }
         }
         Ok(())
@@ -214,17 +216,17 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
     if figures.is_null() {
         return fail(CALL, "the pointer for the figures is null");
     }
-    let read = state::with(|state| {
-        let log = state.parts.log();
+    let read = entry::with(|state| {
+        let log = state.recording.parts.log();
         VELOC_Part_figures {
             logged: log.figures().bytes,
             peak: log.figures().peak,
-            dropped: state.resend.as_ref().map_or(0, |resend| resend.dropped),
-            resent: state.resend.as_ref().map_or(0, |resend| resend.resent),
+            dropped: state.resend.as_ref().map_or(0, |resend| resend.judge.dropped),
+            resent: state.resend.as_ref().map_or(0, |resend| resend.judge.resent),
             events: log.len() as u64,
-            parts: state.parts.live() as u64,
-            memory: log.figures().bytes.saturating_sub(state.arena.in_files()),
-            stored: state.arena.in_files(),
+            parts: state.recording.parts.live() as u64,
+            memory: log.figures().bytes.saturating_sub(state.recording.arena.in_files()),
+            stored: state.recording.arena.in_files(),
         }
     });
     match read {
@@ -242,16 +244,16 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 
 /// Runs a call on the parts.
 fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c_int {
-    let done = state::with(|state| {
-        let known = state.requests.expand_all();
+    let done = entry::with(|state| {
+        let known = state.tracked.requests.expand_all();
         known.map_err(|NoMemory| "there is no memory to track the active requests".to_owned())?;
         if let Some(resend) = &mut state.resend {
             resend.report_origin(&state.mpi);
         }
-        let replayed = state.parts.replayed();
+        let replayed = state.recording.parts.replayed();
         let done = body(state);
-        if let Some(ended) = replayed.filter(|number| !state.parts.is_replayed(*number)) {
-            state.replay_ended(ended);
+        if let Some(ended) = replayed.filter(|number| !state.recording.parts.is_replayed(*number)) {
+            state.tracked.replay_ended(ended);
         }
         release(state);
         done.map_err(|fault| match fault {
@@ -263,7 +265,7 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
                     divergence::describe(state, &logged)
                 );
                 // Later calls do not belong to the part and must not get its logged results.
-                state.parts.break_off(&text);
+                state.recording.parts.break_off(&text);
                 text
             }
         })
@@ -279,18 +281,13 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
 fn release(state: &mut State) {
     // Finding the oldest instance takes time linear in their number, which may be large. The first one is
     // rarely younger.
-    let first = state.parts.first();
-    if !state.deferred.is_due(first) && !state.stand_ins.is_due(first) {
+    if !state.objects.is_due(state.recording.parts.first()) {
         return;
     }
-    let oldest = state.parts.oldest();
-    for handle in state.stand_ins.free(&state.mpi, oldest) {
-        state.forget_comm(handle);
-    }
-    for (kind, handle) in state.deferred.free(&state.mpi, oldest) {
+    for (kind, handle) in state.objects.free(&state.mpi, state.recording.parts.oldest()) {
         match kind {
-            Kind::Type => state.types.forget(handle),
-            Kind::Request => drop(state.forget_request(handle, std::ptr::null_mut())),
+            Kind::Type => state.objects.types.forget(handle),
+            Kind::Request => drop(state.tracked.forget_request(handle, std::ptr::null_mut())),
             Kind::Comm => state.forget_comm(handle),
         }
     }
@@ -299,7 +296,7 @@ fn release(state: &mut State) {
 /// Prints and keeps the reason why a call failed.
 pub fn fail(call: &str, why: &str) -> c_int {
     let text = format!("{call}: {why}");
-    match state::with(|state| refuse::print(&state.mpi, &text)) {
+    match entry::with(|state| refuse::print(&state.mpi, &text)) {
         Ok(()) => {}
         Err(_) => refuse::print_without_rank(&text),
     }

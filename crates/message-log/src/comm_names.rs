@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_int, CStr};
 use std::rc::Rc;
 
-use crate::log::Call;
-use crate::memory::NoMemory;
+use message_log_core::log::Call;
+use message_log_core::memory::NoMemory;
+
 use crate::mpi::Mpi;
 use crate::pmpi;
 
@@ -179,7 +180,7 @@ fn ordinal(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::tests::mpi;
+    use crate::mpi::tests::mpi;
 
     const DUP: Call = Call("MPI_Comm_dup");
     const SPLIT: Call = Call("MPI_Comm_split");

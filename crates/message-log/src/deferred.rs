@@ -3,7 +3,8 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use crate::memory::NoMemory;
+use message_log_core::memory::NoMemory;
+
 use crate::mpi::Mpi;
 use crate::pmpi;
 

@@ -2,8 +2,9 @@
 
 use std::ffi::c_int;
 
-use crate::log::Shape;
-use crate::parts::Divergence;
+use message_log_core::log::Shape;
+use message_log_core::parts::Divergence;
+
 use crate::refuse;
 use crate::state::State;
 
@@ -30,7 +31,7 @@ pub(crate) fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -
 
 /// Abandons the replay for this difference, and calls the error handler. Returns the call's result.
 pub(crate) fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
-    state.parts.break_off(text);
+    state.recording.parts.break_off(text);
     refuse::fail(&state.mpi, called.comm, text)
 }
 
@@ -38,8 +39,8 @@ pub(crate) fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
 /// 0: unknown.
 #[cold]
 pub(crate) fn other(state: &State, shape: &Shape, what: &str, now: u64, then: u64) -> String {
-    let (part, place) = state.parts.replay_at().unwrap_or_default();
-    let giver = |began| match state.parts.beginner(began) {
+    let (part, place) = state.recording.parts.replay_at().unwrap_or_default();
+    let giver = |began| match state.recording.parts.beginner(began) {
         Some((place, shape)) => format!("call {}, {}", place + 1, describe(state, &shape)),
         None => "a call before the part".to_owned(),
     };
@@ -60,7 +61,7 @@ fn half_or_all(state: &State, shape: &Shape) -> String {
         shape.call.0.starts_with("MPI_Sendrecv") || shape.call.0.starts_with("MPI_Isendrecv")
     };
     let all = describe(state, shape);
-    match has_halves(shape).then(|| state.parts.run_before(has_halves) % 2) {
+    match has_halves(shape).then(|| state.recording.parts.run_before(has_halves) % 2) {
         None => all,
         Some(0) => format!("the send of {all}"),
         Some(_) => format!("the receive of {all}"),
@@ -72,7 +73,7 @@ pub(crate) fn describe(state: &State, shape: &Shape) -> String {
     let numbers = &state.mpi.numbers;
     let mut parts = Vec::new();
     if shape.comm != 0 {
-        parts.push(state.names.describe(&state.mpi, shape.comm));
+        parts.push(state.objects.names.describe(&state.mpi, shape.comm));
     }
     match shape.peer {
         None => {}

@@ -6,25 +6,23 @@
 //! (`VELOC_Part_begin`) it logs the results of each call; a replay of the part
 //! (`VELOC_Part_replay_begin`) returns these results and sends nothing.
 //!
-//! The modules, bottom-up:
+//! What a call means for the log is decided in `message_log_core`, without MPI: events, parts, requests, and
+//! what is sent again. This crate makes the calls. Its modules, bottom-up:
 //!
-//! - `log`: the sequence of `log::Event`s and the memory of their payloads, or files in the job's
-//!   scratch directory beyond a limit (`scratch`); `digest`: hashes of bytes;
-//! - `parts`: which parts are open, which are logged, and where a call's result comes from; with the
-//!   log it can be tested without MPI;
-//! - `copy`, `device`: copies between the application's memory (host or device) and the log;
-//! - `pmpi`, `mpi`, `types`, `status`, `target`: MPI's functions, constants, types and statuses, and
-//!   where received bytes go;
-//! - `requests`, `messages`, `request_pool`, `deferred`, `stand_ins`: the application's requests and
-//!   probed messages, the requests that a replay returns, what must not be freed yet, and communicators
-//!   that represent others;
-//! - `state`: all of this for one process, and which thread may use it when;
+//! - `device`, `copy`: copies between the application's memory (host or device) and the log;
+//! - `pmpi`, `mpi`, `status`, `types`, `target`: MPI's functions, constants, statuses and types, and the bytes
+//!   of what a call sends or receives;
+//! - `refuse`, `guard`: how a call fails or panics;
+//! - `messages`, `request_pool`, `deferred`, `stand_ins`: the probed messages and the requests that a replay
+//!   returns, what must not be freed yet, and communicators that represent others; `communicators`,
+//!   `comm_names`: by what another process finds a communicator, and its name in errors;
+//! - `resend`: what the processes tell each other of messages that are sent again;
+//! - `state`: all of this for one process; `freeing`: communicators and types that the application frees;
+//! - `entry`: how a call gets at the state, and which thread may;
+//! - `divergence`: a replay that differs from the first run;
 //! - `calls`: what calls do inside parts, recording and replaying, by kind; `fast_path` handles most
 //!   calls outside parts and inside recorded parts;
-//! - `divergence`, `refuse`, `guard`: how a call fails or panics; `memory`: out of memory;
-//!   `comm_names`: names of communicators in errors;
-//! - `resend`: messages that are sent again instead of logged;
-//! - `store`: the log in checkpoints and restarts;
+//! - `store`: the log in checkpoints and restarts; `scratch`: files for the log beyond its memory;
 //! - [`fortran`]: how calls from Fortran get here; `interposition`: whether all calls do;
 //! - [`exports`]: the C symbols of MPI (`signatures`: a test against MPI's headers); [`capi`]:
 //!   `VELOC_Part_*`.
@@ -34,24 +32,22 @@
 mod calls;
 pub mod capi;
 mod comm_names;
+mod communicators;
 mod copy;
 mod deferred;
 mod device;
-mod digest;
 mod divergence;
+mod entry;
 pub mod exports;
 pub mod fortran;
+mod freeing;
 mod guard;
 mod interposition;
-mod log;
-mod memory;
 mod messages;
 mod mpi;
-mod parts;
 mod pmpi;
 mod refuse;
 mod request_pool;
-mod requests;
 mod resend;
 mod scratch;
 #[cfg(test)]

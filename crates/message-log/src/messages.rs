@@ -8,9 +8,9 @@
 use std::collections::HashMap;
 use std::ffi::c_int;
 
+use message_log_core::memory::{self, NoMemory};
 use mpi_abi::Abi;
 
-use crate::memory::{self, NoMemory};
 use crate::mpi::Mpi;
 
 /// The numbers in an object: more than any library's message has.
@@ -19,7 +19,7 @@ const BLOCK: usize = 128;
 /// A probed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Probed {
-    /// The number of the probe, as in [`Outcome::began`](crate::log::Outcome::began).
+    /// The number of the probe, as in [`Outcome::began`](message_log_core::log::Outcome::began).
     pub began: u64,
     /// Its source.
     pub source: c_int,
@@ -145,7 +145,7 @@ impl Messages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::tests::mpi;
+    use crate::mpi::tests::mpi;
 
     fn message(began: u64, replayed: Option<u64>) -> Probed {
         Probed { began, source: 1, tag: 2, replayed }

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use mpi_abi::{Abi, Constant, Library, Numbers, StatusLayout};
 
 use crate::pmpi::{self, Ptr};
-use crate::status::Status;
+use crate::status;
 
 /// Whether MPI is initialised and not finalized.
 pub(crate) fn is_running() -> bool {
@@ -54,7 +54,7 @@ pub(crate) struct Mpi {
     pub min: usize,
     /// This process's rank in `MPI_COMM_WORLD`.
     pub rank: c_int,
-    /// The offset of the number of received bytes in a status, if known: see [`Status::bytes_at`].
+    /// The offset of the number of received bytes in a status, if known: see [`status::bytes_at`].
     pub bytes_at: Option<usize>,
 }
 
@@ -111,7 +111,7 @@ impl Mpi {
             rank,
             bytes_at: None,
         };
-        mpi.bytes_at = Status::bytes_at(&mpi);
+        mpi.bytes_at = status::bytes_at(&mpi);
         Ok(mpi)
     }
 
@@ -151,5 +151,32 @@ impl Mpi {
     /// A pointer to the nth status of an array.
     pub(crate) fn nth_status(&self, array: Ptr, n: usize) -> Ptr {
         array.wrapping_byte_add(n * self.status.size)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A fake MPI.
+    pub(crate) fn mpi() -> Mpi {
+        let abi = Abi::Mpich;
+        Mpi {
+            abi,
+            numbers: abi.numbers(),
+            status: abi.status(),
+            comm_null: 0,
+            comm_world: 1,
+            comm_self: 2,
+            request_null: 3,
+            message_null: 4,
+            message_no_proc: 5,
+            datatype_null: 6,
+            byte: 7,
+            int64: 8,
+            min: 9,
+            rank: 0,
+            bytes_at: None,
+        }
     }
 }

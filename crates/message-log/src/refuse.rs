@@ -4,12 +4,11 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CString};
 use std::io::Write;
 
+use message_log_core::log::Call;
 use mpi_abi::Library;
 
-use crate::log::Call;
 use crate::mpi::{self, Mpi};
 use crate::pmpi;
-use crate::state;
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
@@ -83,17 +82,10 @@ pub(crate) fn no_memory(mpi: &Mpi, comm: usize, call: &str) -> c_int {
     fail(mpi, comm, &format!("{call}: there is no memory to keep it for replays"))
 }
 
-/// Fails a call to a function that the MPI library lacks. Without this library the program would have failed
-/// to link or to start.
+/// Fails a call that has done nothing, as there is no memory to log it.
 #[cold]
-pub(crate) fn lacking(call: Call) -> c_int {
-    let why = match Library::find() {
-        Some(_) => "the MPI library has no such function",
-        // A linker may drop the MPI library as unneeded, because this library defines all its functions.
-        None => "there is no MPI library in this process (linked with --as-needed?)",
-    };
-    let text = format!("{} cannot be called: {why}", call.0);
-    state::with(|state| fail(&state.mpi, 0, &text)).unwrap_or_else(|_| fail_without_state(&text))
+pub(crate) fn no_room(mpi: &Mpi, call: Call, comm: usize) -> c_int {
+    fail(mpi, comm, &format!("{}: there is no memory to log it, so it has done nothing", call.0))
 }
 
 /// [`fail`], without a state.

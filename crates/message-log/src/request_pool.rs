@@ -3,7 +3,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::memory;
+use message_log_core::memory;
+
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};
 

@@ -9,19 +9,12 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
 
-use crate::log::Call;
-use crate::memory::{self, NoMemory};
+use message_log_core::log::Call;
+use message_log_core::memory::{self, NoMemory};
+use message_log_core::parts::CommOrigin;
+
 use crate::mpi::Mpi;
 use crate::pmpi;
-
-/// How a communicator was made, while runs are logged.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CommOrigin {
-    /// The first event that may use it.
-    pub first: u64,
-    /// The call that made it, and the number of its event, if logged.
-    pub made: Option<(Call, u64)>,
-}
 
 /// A communicator that the application has freed and that represents others, too.
 #[derive(Debug)]

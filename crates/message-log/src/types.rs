@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
-use crate::calls::SUCCESS;
+use message_log_core::status::SUCCESS;
+use message_log_core::target::Datatype;
+
 use crate::copy;
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};
@@ -12,185 +14,186 @@ use crate::pmpi::{self, Ptr};
 /// Bytes per packing call, whose lengths are `int`.
 const PACK: i64 = 1 << 30;
 
-/// The properties of a type.
+/// A copy of a type that is freed with this value.
 #[derive(Debug)]
-pub(crate) struct Datatype {
-    pub(crate) handle: usize,
-    /// Packed size of an element in bytes.
-    pub size: i64,
-    /// Extent of an element in bytes.
-    pub extent: i64,
-    /// Lower bound: bytes from an element's address to its first byte.
-    pub(crate) lb: i64,
-    /// Whether elements are contiguous.
-    pub(crate) is_dense: bool,
-    /// A copy of the type that this value owns.
-    pub(crate) owned: Option<Mpi>,
+pub(crate) struct Owned {
+    mpi: Mpi,
+    handle: usize,
 }
 
-impl Drop for Datatype {
+impl Owned {
+    /// A type that nobody else has.
+    pub(crate) fn new(mpi: &Mpi, handle: usize) -> Box<Owned> {
+        Box::new(Owned { mpi: *mpi, handle })
+    }
+}
+
+impl Drop for Owned {
     fn drop(&mut self) {
-        if let Some(mpi) = self.owned {
-            let mut handle = 0usize;
-            // SAFETY: a handle of ours, and a type that nobody else has. Types are dropped before
-            // MPI is finalized.
-            unsafe {
-                mpi.write_handle((&raw mut handle).cast(), self.handle);
-                pmpi::type_free((&raw mut handle).cast());
-            }
+        let mut handle = 0usize;
+        // SAFETY: a handle of ours, and a type that nobody else has. Types are dropped before MPI is
+        // finalized.
+        unsafe {
+            self.mpi.write_handle((&raw mut handle).cast(), self.handle);
+            pmpi::type_free((&raw mut handle).cast());
         }
     }
 }
 
-impl Datatype {
-    fn of(handle: usize) -> Datatype {
-        let (mut size, mut lb, mut extent, mut true_lb, mut true_extent) = (0, 0, 0, 0, 0);
-        // SAFETY: the application passed the handle to MPI as a type, and MPI accepted it, or will report
-        // what is wrong; integers of ours.
-        unsafe {
-            pmpi::type_size(handle, &mut size);
-            pmpi::type_get_extent(handle, &mut lb, &mut extent);
-            pmpi::type_get_true_extent(handle, &mut true_lb, &mut true_extent);
-        }
-        Datatype {
-            handle,
-            size,
-            extent: extent as i64,
-            lb: true_lb as i64,
-            is_dense: size == extent as i64 && extent == true_extent,
-            owned: None,
-        }
+fn query(handle: usize) -> Datatype {
+    let (mut size, mut lb, mut extent, mut true_lb, mut true_extent) = (0, 0, 0, 0, 0);
+    // SAFETY: the application passed the handle to MPI as a type, and MPI accepted it, or will report
+    // what is wrong; integers of ours.
+    unsafe {
+        pmpi::type_size(handle, &mut size);
+        pmpi::type_get_extent(handle, &mut lb, &mut extent);
+        pmpi::type_get_true_extent(handle, &mut true_lb, &mut true_extent);
     }
+    Datatype {
+        handle,
+        size,
+        extent: extent as i64,
+        lb: true_lb as i64,
+        is_dense: size == extent as i64 && extent == true_extent,
+        owned: None,
+    }
+}
 
-    /// The properties of an invalid type. MPI reports it to the call and is not queried before, as that would
-    /// call another communicator's error handler.
-    fn none(handle: usize) -> Datatype {
-        Datatype { handle, size: 0, extent: 0, lb: 0, is_dense: false, owned: None }
-    }
+/// The properties of an invalid type. MPI reports it to the call and is not queried before, as that would
+/// call another communicator's error handler.
+fn none(handle: usize) -> Datatype {
+    Datatype { handle, size: 0, extent: 0, lb: 0, is_dense: false, owned: None }
+}
 
-    /// Its handle.
-    pub(crate) fn handle(&self) -> usize {
-        self.handle
+/// Packs whole elements. A CUDA-aware MPI also packs device memory.
+///
+/// # Errors
+/// The error of the driver or of MPI.
+///
+/// # Safety
+/// `buf` has as many elements as fill `to`.
+pub(crate) unsafe fn pack(
+    datatype: &Datatype,
+    mpi: &Mpi,
+    buf: usize,
+    to: &mut [u8],
+) -> Result<(), String> {
+    if datatype.is_dense {
+        let from = (buf as i64 + datatype.lb) as *const c_void;
+        // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
+        return unsafe { copy::into_log(to.as_mut_ptr().cast(), from, to.len()) };
     }
+    by_pieces(datatype, to.len() as i64, |first, count, at, len| {
+        let code = at_address(
+            datatype,
+            mpi,
+            buf as i64 + first * datatype.extent,
+            count,
+            |from, count, handle| {
+                let mut position = 0;
+                // SAFETY: by the caller's promise; the piece of `to` is as long as its elements.
+                unsafe {
+                    let to = to.as_mut_ptr().add(at).cast();
+                    pmpi::pack(from, count, handle, to, len, &mut position, mpi.comm_self)
+                }
+            },
+        );
+        succeeded("MPI_Pack", code)
+    })
+}
 
-    /// Packed bytes of the whole elements that cover at least `received` bytes.
-    pub(crate) fn whole(&self, received: i64) -> i64 {
-        match self.size {
-            0 => 0,
-            size => (received + size - 1) / size * size,
-        }
+/// Unpacks whole elements.
+///
+/// # Errors
+/// The errors of [`pack`].
+///
+/// # Safety
+/// `buf` has room for the elements in `from`.
+pub(crate) unsafe fn unpack(
+    datatype: &Datatype,
+    mpi: &Mpi,
+    from: &[u8],
+    buf: usize,
+) -> Result<(), String> {
+    if datatype.is_dense {
+        let to = (buf as i64 + datatype.lb) as *mut c_void;
+        // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
+        return unsafe { copy::from_log(to, from.as_ptr().cast(), from.len()) };
     }
+    by_pieces(datatype, from.len() as i64, |first, count, at, len| {
+        let code = at_address(
+            datatype,
+            mpi,
+            buf as i64 + first * datatype.extent,
+            count,
+            |to, count, handle| {
+                let mut position = 0;
+                // SAFETY: by the caller's promise; MPI only reads what it unpacks.
+                unsafe {
+                    let from = from.as_ptr().add(at).cast_mut().cast();
+                    pmpi::unpack(from, len, &mut position, to, count, handle, mpi.comm_self)
+                }
+            },
+        );
+        succeeded("MPI_Unpack", code)
+    })
+}
 
-    /// Packs whole elements. A CUDA-aware MPI also packs device memory.
-    ///
-    /// # Errors
-    /// The error of the driver or of MPI.
-    ///
-    /// # Safety
-    /// `buf` has as many elements as fill `to`.
-    pub(crate) unsafe fn pack(&self, mpi: &Mpi, buf: usize, to: &mut [u8]) -> Result<(), String> {
-        if self.is_dense {
-            let from = (buf as i64 + self.lb) as *const c_void;
-            // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
-            return unsafe { copy::into_log(to.as_mut_ptr().cast(), from, to.len()) };
-        }
-        self.by_pieces(to.len() as i64, |first, count, at, len| {
-            let code =
-                self.at(mpi, buf as i64 + first * self.extent, count, |from, count, handle| {
-                    let mut position = 0;
-                    // SAFETY: by the caller's promise; the piece of `to` is as long as its elements.
-                    unsafe {
-                        let to = to.as_mut_ptr().add(at).cast();
-                        pmpi::pack(from, count, handle, to, len, &mut position, mpi.comm_self)
-                    }
-                });
-            succeeded("MPI_Pack", code)
-        })
+/// Calls `body` with the address, number and type of elements. MPICH packs nothing at `MPI_BOTTOM`, which
+/// is null: there, another address and a displaced type are used.
+fn at_address(
+    datatype: &Datatype,
+    mpi: &Mpi,
+    place: i64,
+    count: c_int,
+    body: impl FnOnce(Ptr, c_int, usize) -> c_int,
+) -> c_int {
+    const ELSEWHERE: i64 = 4096;
+    if place != 0 {
+        return body(place as Ptr, count, datatype.handle);
     }
+    let mut made = 0usize;
+    let moved = (&raw mut made).cast();
+    // SAFETY: numbers of ours, a type, and room for the widest handle.
+    let handle = unsafe {
+        pmpi::type_create_hindexed(1, &count, &-(ELSEWHERE as isize), datatype.handle, moved);
+        pmpi::type_commit(moved);
+        mpi.read_handle(moved)
+    };
+    let code = body(ELSEWHERE as Ptr, 1, handle);
+    // SAFETY: the type made above.
+    unsafe { pmpi::type_free(moved) };
+    code
+}
 
-    /// Unpacks whole elements.
-    ///
-    /// # Errors
-    /// The errors of [`Datatype::pack`].
-    ///
-    /// # Safety
-    /// `buf` has room for the elements in `from`.
-    pub(crate) unsafe fn unpack(&self, mpi: &Mpi, from: &[u8], buf: usize) -> Result<(), String> {
-        if self.is_dense {
-            let to = (buf as i64 + self.lb) as *mut c_void;
-            // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
-            return unsafe { copy::from_log(to, from.as_ptr().cast(), from.len()) };
-        }
-        self.by_pieces(from.len() as i64, |first, count, at, len| {
-            let code =
-                self.at(mpi, buf as i64 + first * self.extent, count, |to, count, handle| {
-                    let mut position = 0;
-                    // SAFETY: by the caller's promise; MPI only reads what it unpacks.
-                    unsafe {
-                        let from = from.as_ptr().add(at).cast_mut().cast();
-                        pmpi::unpack(from, len, &mut position, to, count, handle, mpi.comm_self)
-                    }
-                });
-            succeeded("MPI_Unpack", code)
-        })
+/// Calls `piece` with the first element, the number of elements, and the offset and the length of
+/// their packed bytes.
+///
+/// # Errors
+/// The errors of `piece`; or an element is longer than its extent allows, for which MPI would abort the
+/// job.
+fn by_pieces(
+    datatype: &Datatype,
+    bytes: i64,
+    mut piece: impl FnMut(i64, c_int, usize, c_int) -> Result<(), String>,
+) -> Result<(), String> {
+    if datatype.size == 0 {
+        return Ok(());
     }
-
-    /// Calls `body` with the address, number and type of elements. MPICH packs nothing at `MPI_BOTTOM`, which
-    /// is null: there, another address and a displaced type are used.
-    fn at(
-        &self,
-        mpi: &Mpi,
-        place: i64,
-        count: c_int,
-        body: impl FnOnce(Ptr, c_int, usize) -> c_int,
-    ) -> c_int {
-        const ELSEWHERE: i64 = 4096;
-        if place != 0 {
-            return body(place as Ptr, count, self.handle);
-        }
-        let mut made = 0usize;
-        let moved = (&raw mut made).cast();
-        // SAFETY: numbers of ours, a type, and room for the widest handle.
-        let handle = unsafe {
-            pmpi::type_create_hindexed(1, &count, &-(ELSEWHERE as isize), self.handle, moved);
-            pmpi::type_commit(moved);
-            mpi.read_handle(moved)
-        };
-        let code = body(ELSEWHERE as Ptr, 1, handle);
-        // SAFETY: the type made above.
-        unsafe { pmpi::type_free(moved) };
-        code
+    if bytes > 0 && datatype.size > i64::from(c_int::MAX) {
+        let size = datatype.size;
+        return Err(format!("an element of {size} bytes with gaps is too long for MPI_Pack"));
     }
-
-    /// Calls `piece` with the first element, the number of elements, and the offset and the length of
-    /// their packed bytes.
-    ///
-    /// # Errors
-    /// The errors of `piece`; or an element is longer than its extent allows, for which MPI would abort the
-    /// job.
-    fn by_pieces(
-        &self,
-        bytes: i64,
-        mut piece: impl FnMut(i64, c_int, usize, c_int) -> Result<(), String>,
-    ) -> Result<(), String> {
-        if self.size == 0 {
-            return Ok(());
-        }
-        if bytes > 0 && self.size > i64::from(c_int::MAX) {
-            let size = self.size;
-            return Err(format!("an element of {size} bytes with gaps is too long for MPI_Pack"));
-        }
-        let all = bytes / self.size;
-        let most = (PACK / self.size).max(1);
-        let mut first = 0;
-        while first < all {
-            let count = most.min(all - first);
-            let (at, len) = (first * self.size, count * self.size);
-            piece(first, count as c_int, at as usize, len as c_int)?;
-            first += count;
-        }
-        Ok(())
+    let all = bytes / datatype.size;
+    let most = (PACK / datatype.size).max(1);
+    let mut first = 0;
+    while first < all {
+        let count = most.min(all - first);
+        let (at, len) = (first * datatype.size, count * datatype.size);
+        piece(first, count as c_int, at as usize, len as c_int)?;
+        first += count;
     }
+    Ok(())
 }
 
 fn succeeded(call: &str, code: c_int) -> Result<(), String> {
@@ -239,8 +242,8 @@ impl Types {
             return Rc::clone(recent);
         }
         let query = || match handle == self.null {
-            true => Rc::new(Datatype::none(handle)),
-            false => Rc::new(Datatype::of(handle)),
+            true => Rc::new(none(handle)),
+            false => Rc::new(query(handle)),
         };
         let found = match self.known.try_reserve(1) {
             Ok(()) => self.known.entry(handle).or_insert_with(query).clone(),
@@ -273,8 +276,8 @@ impl Types {
             pmpi::type_dup(handle, (&raw mut copy).cast());
             mpi.read_handle((&raw mut copy).cast())
         };
-        let mut datatype = Datatype::of(handle);
-        datatype.owned = Some(*mpi);
+        let mut datatype = query(handle);
+        datatype.owned = Some(Owned::new(mpi, handle));
         Rc::new(datatype)
     }
 
@@ -300,7 +303,7 @@ mod tests {
         let (handle, extent, lb) = (1, size + 4, 0);
         let datatype = Datatype { handle, size, extent, lb, is_dense: false, owned: None };
         let mut pieces = Vec::new();
-        datatype.by_pieces(count * size, |first, count, at, len| {
+        by_pieces(&datatype, count * size, |first, count, at, len| {
             pieces.push((first, count, at, len));
             Ok(())
         })?;
@@ -312,7 +315,7 @@ mod tests {
     #[test]
     fn types_that_were_used_lately_are_found() {
         let mut types = Types { null: 1, ..Types::default() };
-        let made = |handle| Rc::new(Datatype::none(handle));
+        let made = |handle| Rc::new(none(handle));
         let handles = || (1..=40).map(|n| n << 4);
         types.known.extend(handles().map(|handle| (handle, made(handle))));
         for handle in handles() {

@@ -2,12 +2,16 @@
 
 use std::ffi::c_int;
 
-use super::counted::{Arrival, Counted};
+use message_log_core::counting::{Arrival, Counted};
+use message_log_core::parts::Source;
+use message_log_core::requests::Request;
+use message_log_core::status::SUCCESS;
+
 use super::plan::Plan;
-use super::{with, At, SUCCESS};
-use crate::parts::Source;
+use super::starting;
+use super::with;
+use crate::entry::At;
 use crate::pmpi::{Handle, Ptr};
-use crate::requests::Request;
 use crate::state::State;
 
 /// A blocking call. Outside parts it is counted.
@@ -22,19 +26,20 @@ pub(crate) unsafe fn run(
 ) -> c_int {
     with(|state| {
         if at == At::Outside {
-            let group = state.collects(comm);
+            let group = state.counting.collects(comm);
             let code = real();
-            state.has_collected(group);
+            state.counting.has_collected(group);
             return code;
         }
         let Plan { shape, target } = plan(state);
-        let group = match state.source() {
-            Source::Mpi => state.collects(shape.comm),
+        let group = match state.recording.source() {
+            Source::Mpi => state.counting.collects(shape.comm),
             Source::Log => None,
         };
         // SAFETY: by the caller's promise.
-        let code = unsafe { state.receiving(shape, &target, Arrival::Nothing, None, |_| real()) };
-        state.has_collected(group);
+        let code =
+            unsafe { super::receiving(state, shape, &target, Arrival::Nothing, None, |_| real()) };
+        state.counting.has_collected(group);
         code
     })
 }
@@ -54,18 +59,18 @@ pub(crate) unsafe fn begin(
         if let Err(code) = state.reserve(shape.call, shape.comm, 1) {
             return code;
         }
-        let counts = at == At::Outside || state.source() == Source::Mpi;
-        let group = if counts { state.collects(shape.comm) } else { None };
+        let counts = at == At::Outside || state.recording.source() == Source::Mpi;
+        let group = if counts { state.counting.collects(shape.comm) } else { None };
         let counted = group.map_or(Counted::Nothing, Counted::Collective);
         // SAFETY: by the caller's promise; after a real call MPI has written a handle there.
         unsafe {
             if at == At::Inside {
-                return state.starting(shape, target, false, counted, request, real);
+                return starting::starting(state, shape, target, false, counted, request, real);
             }
             let code = real();
             if code == SUCCESS {
                 let begun = Request::new(shape, target, false);
-                state.begun(Request { counted, ..begun }, request);
+                starting::begun(state, Request { counted, ..begun }, request);
             }
             code
         }

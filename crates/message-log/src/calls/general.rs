@@ -5,15 +5,17 @@
 
 use std::ffi::c_int;
 
-use super::{with, SUCCESS};
+use message_log_core::log::{Call, Item, Items, Outcome, Payload, Shape};
+use message_log_core::parts::Source;
+use message_log_core::requests::{General, Request};
+use message_log_core::status::SUCCESS;
+use message_log_core::target::Target;
+
+use super::starting;
+use super::with;
 use crate::divergence;
-use crate::log::{Call, Item, Items, Outcome, Payload, Shape};
-use crate::parts::Source;
-use crate::pmpi::{self, Handle, Ptr};
-use crate::requests::{General, Request};
-use crate::state::State;
+use crate::pmpi::{Handle, Ptr};
 use crate::status::Status;
-use crate::target::Target;
 
 /// A call inside parts that begins a generalized request.
 ///
@@ -25,10 +27,10 @@ pub(crate) unsafe fn start(call: Call, request: Ptr, real: impl FnOnce() -> c_in
         if let Err(code) = state.reserve(call, 0, 1) {
             return code;
         }
-        let began = match state.source() {
-            Source::Mpi => state.parts.begin_number(),
-            Source::Log => match state.parts.next(&shape) {
-                Ok(at) => match state.parts.event(at).map(|event| &event.outcome) {
+        let began = match state.recording.source() {
+            Source::Mpi => state.recording.parts.begin_number(),
+            Source::Log => match state.recording.parts.next(&shape) {
+                Ok(at) => match state.recording.parts.event(at).map(|event| &event.outcome) {
                     Some(outcome) if outcome.code == SUCCESS => outcome.began,
                     outcome => return outcome.map_or(SUCCESS, |outcome| outcome.code),
                 },
@@ -40,10 +42,10 @@ pub(crate) unsafe fn start(call: Call, request: Ptr, real: impl FnOnce() -> c_in
             let begun = Request::new(shape, Target::Nothing, false);
             let begun = Request { began, general: Some(General::Begun), ..begun };
             // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { state.begun(begun, request) };
+            unsafe { starting::begun(state, begun, request) };
         }
-        if state.source() == Source::Mpi {
-            state.record(shape, Outcome { began, ..Outcome::of(code) });
+        if state.recording.source() == Source::Mpi {
+            state.recording.record(shape, Outcome { began, ..Outcome::of(code) });
         }
         code
     })
@@ -54,86 +56,36 @@ pub(crate) fn complete(call: Call, request: Handle, real: impl FnOnce() -> c_int
     with(|state| {
         let shape = Shape::new(call);
         let handle = state.mpi.abi.truncate(request);
-        let known = state.requests.get(handle).filter(|known| known.general.is_some());
+        let known = state.tracked.requests.get(handle).filter(|known| known.general.is_some());
         let own = known.map_or(0, |known| known.began);
-        if state.source() == Source::Mpi {
+        if state.recording.source() == Source::Mpi {
             let code = real();
             let mut outcome = Outcome::of(code);
             if own != 0 {
-                let item = Item::new(Status::default(), Target::Nothing, Payload::default());
-                outcome.items = Items::One(Item { began: own, ..item });
+                let mut item = Item::new(Status::default(), Target::Nothing, Payload::default());
+                item.began = own;
+                outcome.items = Items::One(item);
             }
-            state.completes_general(handle, code);
-            state.record(shape, outcome);
+            state.tracked.completes_general(handle, code == SUCCESS);
+            state.recording.record(shape, outcome);
             return code;
         }
-        let first = state.parts.replayed_since();
-        let items = state.parts.peek(&shape).map(|event| &event.outcome.items);
+        let first = state.recording.parts.replayed_since();
+        let items = state.recording.parts.peek(&shape).map(|event| &event.outcome.items);
         let then = items.and_then(|items| items.as_slice().first()).map_or(0, |item| item.began);
         if then > first && own != then {
             let text = divergence::other(state, &shape, "the request", own, then);
             return divergence::broken(state, &shape, &text);
         }
-        let at = match state.parts.next(&shape) {
+        let at = match state.recording.parts.next(&shape) {
             Ok(at) => at,
             Err(divergence) => return divergence::stop(state, &shape, &divergence),
         };
         if then <= first {
-            return state.parts.event(at).map_or(SUCCESS, |event| event.outcome.code);
+            return state.recording.parts.event(at).map_or(SUCCESS, |event| event.outcome.code);
         }
         let code = real();
-        state.completes_general(handle, code);
+        state.tracked.completes_general(handle, code == SUCCESS);
         code
     })
-}
-
-impl State {
-    /// The application has completed a request, and MPI returned `code`.
-    fn completes_general(&mut self, handle: usize, code: c_int) {
-        let Some(known) = self.requests.get_mut(handle).filter(|_| code == SUCCESS) else { return };
-        match &mut known.general {
-            Some(General::Freed) => drop(self.requests.remove(handle, 0)),
-            Some(general) => *general = General::Complete,
-            None => {}
-        }
-    }
-
-    /// The application frees a request. Returns whether it is a generalized one that has not completed; then
-    /// it stays in the table until it has.
-    pub(super) fn frees_general(&mut self, handle: usize) -> bool {
-        // Checked first without inserting a plain request, which would need memory.
-        let is_begun = |known: &Request| known.general == Some(General::Begun);
-        if !self.requests.get(handle).is_some_and(is_begun) {
-            return false;
-        }
-        if let Some(known) = self.requests.get_mut(handle) {
-            known.general = Some(General::Freed);
-        }
-        true
-    }
-
-    /// Whether this is a generalized request that this replay has begun.
-    pub(super) fn is_general(&self, handle: usize) -> bool {
-        let first = self.parts.replayed_since();
-        let is_own = |known: &Request| known.general.is_some() && known.began > first;
-        self.requests.get(handle).is_some_and(is_own)
-    }
-
-    /// Completes or tests a generalized request of the replay, as the replayed call did, so that MPI calls
-    /// the application's callbacks.
-    pub(super) fn replays_general(&mut self, handle: usize, is_get_status: bool) {
-        let (mut place, mut flag, mut status) = (0usize, 0, Status::default());
-        let at = (&raw mut place).cast();
-        // SAFETY: the request exists; `place` is as wide as any handle, the rest are ours. The request has
-        // completed, or another thread is about to complete it, as in the first run.
-        unsafe {
-            if is_get_status {
-                pmpi::request_get_status(handle, &mut flag, status.as_mut_ptr());
-                return;
-            }
-            self.mpi.write_handle(at, handle);
-            pmpi::wait(at, status.as_mut_ptr());
-        }
-        self.forget_request(handle, at);
-    }
 }

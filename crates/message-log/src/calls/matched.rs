@@ -5,16 +5,20 @@
 
 use std::ffi::c_int;
 
-use super::counted::{Arrival, Counted};
-use super::p2p::{self, Message};
-use super::{with, At, SUCCESS};
+use message_log_core::counting::{Arrival, Counted};
+use message_log_core::log::{Call, Shape};
+use message_log_core::parts::Source;
+use message_log_core::requests::Request;
+use message_log_core::status::SUCCESS;
+
+use super::message::Message;
+use super::p2p;
+use super::starting;
+use super::with;
 use crate::divergence;
-use crate::log::{Call, Shape};
-use crate::messages::Probed;
-use crate::parts::Source;
+use crate::entry::At;
 use crate::pmpi::Ptr;
 use crate::refuse;
-use crate::requests::Request;
 use crate::state::State;
 
 /// Receives a message that was probed for. `real` is called with a pointer for the status.
@@ -33,36 +37,36 @@ pub(crate) unsafe fn recv(
         let again = received.count <= i64::from(c_int::MAX);
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(message) };
-        let is_real = at == At::Outside || state.source() == Source::Mpi;
-        if is_real && state.messages.is_own(handle) {
+        let is_real = at == At::Outside || state.recording.source() == Source::Mpi;
+        if is_real && state.tracked.messages.is_own(handle) {
             return refuse_given(state, call);
         }
         if at == At::Outside {
-            state.messages.take(handle);
-            let link = state.matched(handle);
+            state.tracked.messages.take(handle);
+            let link = state.counting.matched(handle);
             let code = real(status);
             match code {
-                SUCCESS => drop(state.takes(link, again)),
-                _ => state.miscounts(),
+                SUCCESS => drop(state.counting.takes(link, again)),
+                _ => state.counting.miscounts(),
             }
             return code;
         }
         let shape = matched(call, received, state);
         let (shape, began, link) = match is_real {
             true => {
-                let (shape, began) = state.takes_probed(shape, handle);
-                (shape, began, state.matched(handle))
+                let (shape, began) = state.tracked.takes_probed(&state.mpi, shape, handle);
+                (shape, began, state.counting.matched(handle))
             }
-            false => match state.takes_again(shape, handle) {
+            false => match takes_again(state, shape, handle) {
                 Ok(shape) => (shape, 0, None),
                 Err(code) => return code,
             },
         };
         let arrival = Arrival::Matched { link, again };
-        let event = state.parts.next_event();
+        let event = state.recording.parts.next_event();
         // SAFETY: by the caller's promise.
         let code = unsafe { p2p::received(state, shape, received, arrival, status, real) };
-        state.has_taken(event, began);
+        state.recording.has_taken(event, began);
         // SAFETY: as above.
         unsafe { taken(state, code, message) };
         code
@@ -87,45 +91,45 @@ pub(crate) unsafe fn irecv(
             return code;
         }
         let target = received.target(state);
-        let is_real = at == At::Outside || state.source() == Source::Mpi;
+        let is_real = at == At::Outside || state.recording.source() == Source::Mpi;
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(message) };
-        if is_real && state.messages.is_own(handle) {
+        if is_real && state.tracked.messages.is_own(handle) {
             return refuse_given(state, call);
         }
-        let link = is_real.then(|| state.matched(handle)).flatten();
+        let link = is_real.then(|| state.counting.matched(handle)).flatten();
         let counted = link.map_or(Counted::Nothing, Counted::Matched);
         if link.is_some() && received.count > i64::from(c_int::MAX) {
             // The count is larger than any that can be received again.
-            state.miscounts();
+            state.counting.miscounts();
         }
         if at == At::Outside {
-            state.messages.take(handle);
+            state.tracked.messages.take(handle);
             let code = real();
             if code == SUCCESS {
                 let begun = Request::new(Shape::new(call), target, true);
                 // SAFETY: by the caller's promise, MPI has written a handle there.
-                unsafe { state.begun(Request { counted, ..begun }, request) };
+                unsafe { starting::begun(state, Request { counted, ..begun }, request) };
             } else {
-                state.miscounts();
+                state.counting.miscounts();
             }
             return code;
         }
         let shape = matched(call, received, state);
         let (shape, began) = match is_real {
-            true => state.takes_probed(shape, handle),
-            false => match state.takes_again(shape, handle) {
+            true => state.tracked.takes_probed(&state.mpi, shape, handle),
+            false => match takes_again(state, shape, handle) {
                 Ok(shape) => (shape, 0),
                 Err(code) => return code,
             },
         };
-        let route = state.posts_again(&shape);
-        let event = state.parts.next_event();
+        let route = state.recording.posts_again(&shape);
+        let event = state.recording.parts.next_event();
         // SAFETY: by the caller's promise.
         unsafe {
-            let code = state.starting(shape, target, true, counted, request, real);
-            state.has_taken(event, began);
-            state.begin_resent(code, received, route, false, request);
+            let code = starting::starting(state, shape, target, true, counted, request, real);
+            state.recording.has_taken(event, began);
+            starting::begin_resent(state, code, received, route, false, request);
             taken(state, code, message);
             code
         }
@@ -139,61 +143,38 @@ fn refuse_given(state: &State, call: Call) -> c_int {
     refuse::fail(&state.mpi, 0, &text)
 }
 
-impl State {
-    /// Takes a probed message that is received. Returns the shape to compare, and the number of the call that
-    /// probed for it, 0 if that was outside parts.
-    fn takes_probed(&mut self, shape: Shape, handle: usize) -> (Shape, u64) {
-        if handle == self.mpi.message_no_proc {
-            return (Shape { peer: Some(self.mpi.numbers.proc_null), ..shape }, 0);
+/// The shape to compare for a replayed receive of a probed message.
+///
+/// # Errors
+/// The message is not that of the first run; the call's result.
+fn takes_again(state: &mut State, shape: Shape, handle: usize) -> Result<Shape, c_int> {
+    let first = state.recording.parts.replayed_since();
+    let own = state.tracked.messages.get(handle).filter(|own| own.began > first);
+    let logged = state.recording.parts.peek_any().filter(|event| event.shape.call == shape.call);
+    let logged = logged.map(|event| {
+        let item = event.outcome.items.as_slice().first();
+        (event.shape, item.map_or(0, |item| item.began))
+    });
+    let (shape, _) = match (own, logged) {
+        // The message was probed for before the part, so its handle says nothing.
+        (None, Some((then, began))) if began <= first && !is_no_proc(state, &then, handle) => {
+            (Shape { peer: then.peer, tag: then.tag, ..shape }, 0)
         }
-        match self.messages.take(handle) {
-            Some(Probed { began, source, tag, .. }) => {
-                (Shape { peer: Some(source), tag: Some(tag), ..shape }, began)
-            }
-            None => (shape, 0),
+        _ => state.tracked.takes_probed(&state.mpi, shape, handle),
+    };
+    match (own, logged) {
+        (Some(own), Some((then, began))) if then == shape && own.began != began => {
+            let text = divergence::other(state, &shape, "the message", own.began, began);
+            Err(divergence::broken(state, &shape, &text))
         }
+        _ => Ok(shape),
     }
+}
 
-    /// Records that this event received the message of the probe with number `began`.
-    fn has_taken(&mut self, event: u64, began: u64) {
-        if began != 0 {
-            self.parts.takes(event, began);
-        }
-    }
-
-    /// The shape to compare for a replayed receive of a probed message.
-    ///
-    /// # Errors
-    /// The message is not that of the first run; the call's result.
-    fn takes_again(&mut self, shape: Shape, handle: usize) -> Result<Shape, c_int> {
-        let first = self.parts.replayed_since();
-        let own = self.messages.get(handle).filter(|own| own.began > first);
-        let logged = self.parts.peek_any().filter(|event| event.shape.call == shape.call);
-        let logged = logged.map(|event| {
-            let item = event.outcome.items.as_slice().first();
-            (event.shape, item.map_or(0, |item| item.began))
-        });
-        let (shape, _) = match (own, logged) {
-            // The message was probed for before the part, so its handle says nothing.
-            (None, Some((then, began))) if began <= first && !self.is_no_proc(&then, handle) => {
-                (Shape { peer: then.peer, tag: then.tag, ..shape }, 0)
-            }
-            _ => self.takes_probed(shape, handle),
-        };
-        match (own, logged) {
-            (Some(own), Some((then, began))) if then == shape && own.began != began => {
-                let text = divergence::other(self, &shape, "the message", own.began, began);
-                Err(divergence::broken(self, &shape, &text))
-            }
-            _ => Ok(shape),
-        }
-    }
-
-    /// Whether exactly one of the logged call and this one is on `MPI_MESSAGE_NO_PROC`.
-    fn is_no_proc(&self, then: &Shape, handle: usize) -> bool {
-        let was = then.peer == Some(self.mpi.numbers.proc_null);
-        was != (handle == self.mpi.message_no_proc)
-    }
+/// Whether exactly one of the logged call and this one is on `MPI_MESSAGE_NO_PROC`.
+fn is_no_proc(state: &State, then: &Shape, handle: usize) -> bool {
+    let was = then.peer == Some(state.mpi.numbers.proc_null);
+    was != (handle == state.mpi.message_no_proc)
 }
 
 /// The shape to compare; the message tells its source and tag.

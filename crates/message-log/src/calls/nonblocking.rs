@@ -2,15 +2,19 @@
 
 use std::ffi::c_int;
 
-use super::counted::Counted;
-use super::p2p::Message;
-use super::{with, At, SUCCESS};
-use crate::log::{Call, Shape};
-use crate::parts::Source;
+use message_log_core::counting::Counted;
+use message_log_core::log::{Call, Shape};
+use message_log_core::parts::Source;
+use message_log_core::requests::{Life, Request};
+use message_log_core::status::SUCCESS;
+use message_log_core::target::Target;
+
+use super::message::Message;
+use super::starting;
+use super::with;
+use crate::entry::At;
 use crate::pmpi::Ptr;
-use crate::requests::{Life, Request};
 use crate::state::State;
-use crate::target::Target;
 
 /// A non-blocking send, which is counted when it completes.
 ///
@@ -40,10 +44,10 @@ pub(super) unsafe fn sending(
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     if at == At::Outside {
-        let counted = state.counts_send(call, message);
+        let counted = state.counting.counts_send(call, &message.envelope());
         let code = real();
         // SAFETY: by the caller's promise.
-        unsafe { state.started_outside(code, call, message, counted, false, request) };
+        unsafe { starting::started_outside(state, code, call, message, counted, false, request) };
         return code;
     }
     // SAFETY: by the caller's promise.
@@ -51,15 +55,15 @@ pub(super) unsafe fn sending(
     if let Err(code) = state.reserve(call, shape.comm, 1) {
         return code;
     }
-    let route = state.sends_again(&shape);
-    let counted = match state.source() {
-        Source::Mpi => state.counts_send(call, message),
+    let route = state.recording.sends_again(&shape);
+    let counted = match state.recording.source() {
+        Source::Mpi => state.counting.counts_send(call, &message.envelope()),
         Source::Log => Counted::Nothing,
     };
     // SAFETY: by the caller's promise.
     unsafe {
-        let code = state.starting(shape, Target::Nothing, false, counted, request, real);
-        state.begin_resent(code, message, route, true, request);
+        let code = starting::starting(state, shape, Target::Nothing, false, counted, request, real);
+        starting::begin_resent(state, code, message, route, true, request);
         code
     }
 }
@@ -93,25 +97,28 @@ pub(super) unsafe fn receiving(
 ) -> c_int {
     let is_message = message.peer != state.mpi.numbers.proc_null;
     if at == At::Outside {
-        let counted = state.counts_receive(message);
+        let counted = state.counting.counts_receive(&message.envelope(), &state.recording.parts);
         let code = real();
         // SAFETY: by the caller's promise.
-        unsafe { state.started_outside(code, call, message, counted, is_message, request) };
+        unsafe {
+            starting::started_outside(state, code, call, message, counted, is_message, request)
+        };
         return code;
     }
     let shape = message.shape(call, state);
     if let Err(code) = state.reserve(call, shape.comm, 1) {
         return code;
     }
-    let route = state.posts_again(&shape);
-    let counted = match state.source() {
-        Source::Mpi => state.counts_receive(message),
+    let route = state.recording.posts_again(&shape);
+    let counted = match state.recording.source() {
+        Source::Mpi => state.counting.counts_receive(&message.envelope(), &state.recording.parts),
         Source::Log => Counted::Nothing,
     };
     // SAFETY: by the caller's promise.
     unsafe {
-        let code = state.receiving_later(shape, message, is_message, counted, request, real);
-        state.begin_resent(code, message, route, false, request);
+        let code =
+            starting::receiving_later(state, shape, message, is_message, counted, request, real);
+        starting::begin_resent(state, code, message, route, false, request);
         code
     }
 }
@@ -136,8 +143,8 @@ pub(crate) unsafe fn sendrecv(
             if code == SUCCESS && received.peer != state.mpi.numbers.proc_null {
                 let begun = Request::new(Shape::new(call), received.target(state), false);
                 // SAFETY: by the caller's promise, MPI has written a handle there.
-                unsafe { state.begun(begun, request) };
-                state.miscounts();
+                unsafe { starting::begun(state, begun, request) };
+                state.counting.miscounts();
             }
             return code;
         }
@@ -146,16 +153,16 @@ pub(crate) unsafe fn sendrecv(
         if let Err(code) = state.reserve(call, shape.comm, 2) {
             return code;
         }
-        let code = state.plain(shape, || SUCCESS);
+        let code = super::plain(state, shape, || SUCCESS);
         if code != SUCCESS {
             return code;
         }
         // MPICH 4.0 does not tell what was received.
-        state.miscounts();
+        state.counting.miscounts();
         let shape = received.shape(call, state);
         let counted = Counted::Nothing;
         // SAFETY: by the caller's promise.
-        unsafe { state.receiving_later(shape, received, false, counted, request, real) }
+        unsafe { starting::receiving_later(state, shape, received, false, counted, request, real) }
     })
 }
 
@@ -170,7 +177,7 @@ pub(crate) unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_
             let begun = Request::new(Shape::new(call), Target::Nothing, false);
             let foreign = Request { life: Life::Foreign, ..begun };
             // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { state.begun(foreign, request) };
+            unsafe { starting::begun(state, foreign, request) };
         }
         code
     })

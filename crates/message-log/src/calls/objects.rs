@@ -5,17 +5,20 @@
 
 use std::ffi::c_int;
 
-use super::{with, At, SUCCESS};
-use crate::deferred::Kind;
+use message_log_core::log::{Call, Outcome, Shape};
+use message_log_core::memory::NoMemory;
+use message_log_core::parts::{CommOrigin, Source};
+use message_log_core::resend::comms::Comms;
+use message_log_core::status::SUCCESS;
+
+use super::with;
 use crate::divergence;
-use crate::log::{Call, Outcome, Shape};
-use crate::memory::NoMemory;
-use crate::parts::{NeededBy, Source};
+use crate::entry::At;
+use crate::freeing;
 use crate::pmpi::{Handle, Ptr};
 use crate::refuse;
-use crate::stand_ins::CommOrigin;
+use crate::resend;
 use crate::state::State;
-use crate::types::Types;
 
 /// A call that makes a communicator from `comm`. Messages on it are counted, outside parts too.
 ///
@@ -30,8 +33,8 @@ pub(crate) unsafe fn make_comm(
 ) -> c_int {
     with(|state| {
         let shape = Shape { comm: state.mpi.abi.truncate(comm), ..Shape::new(call) };
-        if at == At::Outside || state.source() == Source::Mpi {
-            if let Err(code) = state.reserve_comm(call, shape.comm) {
+        if at == At::Outside || state.recording.source() == Source::Mpi {
+            if let Err(code) = reserve_comm(state, call, shape.comm) {
                 return code;
             }
         }
@@ -40,25 +43,25 @@ pub(crate) unsafe fn make_comm(
             if code == SUCCESS {
                 // SAFETY: by the caller's promise, MPI has written a handle there.
                 let handle = unsafe { state.mpi.read_handle(made) };
-                state.comm_made(call, shape.comm, handle, false);
+                comm_made(state, call, shape.comm, handle, false);
             }
             return code;
         }
-        match state.source() {
+        match state.recording.source() {
             Source::Mpi => {
                 let code = real();
                 let mut outcome = Outcome::of(code);
                 if code == SUCCESS {
                     // SAFETY: by the caller's promise, MPI has written a handle there.
                     outcome.handle = unsafe { state.mpi.read_handle(made) };
-                    state.comm_made(call, shape.comm, outcome.handle, true);
+                    comm_made(state, call, shape.comm, outcome.handle, true);
                 }
-                state.record(shape, outcome);
+                state.recording.record(shape, outcome);
                 code
             }
-            Source::Log => match state.parts.next(&shape) {
+            Source::Log => match state.recording.parts.next(&shape) {
                 Ok(at) => {
-                    let Some(event) = state.parts.event(at) else { return SUCCESS };
+                    let Some(event) = state.recording.parts.event(at) else { return SUCCESS };
                     if event.outcome.code == SUCCESS {
                         // SAFETY: by the caller's promise.
                         unsafe { state.mpi.write_handle(made, event.outcome.handle) };
@@ -75,7 +78,7 @@ pub(crate) unsafe fn make_comm(
 pub(crate) fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let comm = state.mpi.abi.truncate(comm);
-        state.plain(Shape { comm, ..Shape::new(call) }, real)
+        super::plain(state, Shape { comm, ..Shape::new(call) }, real)
     })
 }
 
@@ -88,12 +91,12 @@ pub(crate) fn set_attribute(
 ) -> c_int {
     with(|state| {
         let comm = state.mpi.abi.truncate(comm);
-        if state.stand_ins.reserve_keyval().is_err() {
+        if state.objects.stand_ins.reserve_keyval().is_err() {
             return refuse::no_memory(&state.mpi, comm, call.0);
         }
         let code = real();
         if code == SUCCESS {
-            state.stand_ins.sets(keyval);
+            state.objects.stand_ins.sets(keyval);
         }
         code
     })
@@ -106,7 +109,7 @@ pub(crate) fn set_attribute(
 pub(crate) unsafe fn free_keyval(keyval: *mut c_int, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         // SAFETY: by the caller's promise.
-        state.stand_ins.frees(unsafe { *keyval });
+        state.objects.stand_ins.frees(unsafe { *keyval });
         real()
     })
 }
@@ -124,19 +127,19 @@ pub(crate) unsafe fn free_comm(
     with(|state| {
         if at == At::Outside {
             // SAFETY: by the caller's promise.
-            return unsafe { state.freeing_comm(comm, real) }.0;
+            return unsafe { freeing::free_comm(state, comm, real) }.0;
         }
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(comm) };
         let mut shape = Shape { comm: handle, ..Shape::new(call) };
-        if state.source() == Source::Mpi {
+        if state.recording.source() == Source::Mpi {
             // SAFETY: as above.
-            let (code, logged) = unsafe { state.freeing_comm(comm, real) };
+            let (code, logged) = unsafe { freeing::free_comm(state, comm, real) };
             shape.comm = logged;
-            state.record(shape, Outcome::of(code));
+            state.recording.record(shape, Outcome::of(code));
             return code;
         }
-        let code = state.plain(shape, || SUCCESS);
+        let code = super::plain(state, shape, || SUCCESS);
         if code == SUCCESS {
             // The first run has freed it.
             // SAFETY: as above.
@@ -156,7 +159,7 @@ pub(crate) unsafe fn make_type(made: Ptr, real: impl FnOnce() -> c_int) -> c_int
         if code == SUCCESS {
             // SAFETY: by the caller's promise, MPI has written a handle there.
             let handle = unsafe { state.mpi.read_handle(made) };
-            state.types.made(handle, state.parts.now());
+            state.objects.types.made(handle, state.recording.parts.now());
         }
         code
     })
@@ -168,150 +171,27 @@ pub(crate) unsafe fn make_type(made: Ptr, real: impl FnOnce() -> c_int) -> c_int
 /// The requirements of the MPI call.
 pub(crate) unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: by the caller's promise.
-    with(|state| unsafe { state.freeing_type(datatype, real) })
+    with(|state| unsafe { freeing::free_type(state, datatype, real) })
 }
 
-impl State {
-    /// Reserves room to track a communicator before the call makes it, as the call must not fail afterwards.
-    ///
-    /// # Errors
-    /// Out of memory; the result of the call, which has done nothing.
-    fn reserve_comm(&mut self, call: Call, comm: usize) -> Result<(), c_int> {
-        self.reserve(call, comm, 1)?;
-        let own = self.names.reserve().and_then(|()| self.stand_ins.reserve());
-        let room = own.and_then(|()| self.store.comms.reserve());
-        let counted = |()| self.resend.as_mut().map_or(Ok(()), |resend| resend.comms.reserve());
-        room.and_then(counted).map_err(|NoMemory| self.has_no_room(call, comm))
-    }
+/// Reserves room to track a communicator before the call makes it, as the call must not fail afterwards.
+///
+/// # Errors
+/// Out of memory; the result of the call, which has done nothing.
+fn reserve_comm(state: &mut State, call: Call, comm: usize) -> Result<(), c_int> {
+    state.reserve(call, comm, 1)?;
+    let counted = |()| state.counting.comms().map_or(Ok(()), Comms::reserve);
+    let room = state.objects.reserve_comm().and_then(counted);
+    room.map_err(|NoMemory| refuse::no_room(&state.mpi, call, comm))
+}
 
-    /// `call` has made the communicator `handle` from `comm`.
-    fn comm_made(&mut self, call: Call, comm: usize, handle: usize, is_logged: bool) {
-        self.names.made(&self.mpi, call, comm, handle);
-        self.store.comms.made(&self.mpi, handle);
-        if let Some(resend) = &mut self.resend {
-            resend.comms.made(&self.mpi, handle);
-        }
-        // The call is recorded as the next event.
-        let event = self.parts.next_event();
-        let made = is_logged.then_some((call, event));
-        let origin = CommOrigin { first: event + u64::from(made.is_some()), made };
-        self.stand_ins.made(handle, (self.parts.live() > 0).then_some(origin));
-        self.stand_ins.forget(handle);
-        if call.0.starts_with("MPI_Comm_dup") {
-            self.stand_ins.duplicated(handle);
-        }
-    }
-
-    /// A communicator is freed.
-    pub(crate) fn forget_comm(&mut self, handle: usize) {
-        self.names.forget(handle);
-        self.store.comms.forget(handle);
-        self.stand_ins.forget(handle);
-        if let Some(resend) = &mut self.resend {
-            resend.comms.forget(handle);
-        }
-    }
-
-    /// Frees a communicator, or keeps it if a replay may use it; fails if there is no memory to do that.
-    /// Returns the result and the handle for the log.
-    ///
-    /// # Safety
-    /// `comm` points to a handle.
-    pub(super) unsafe fn freeing_comm(
-        &mut self,
-        comm: Ptr,
-        real: impl FnOnce() -> c_int,
-    ) -> (c_int, usize) {
-        // SAFETY: by the caller's promise.
-        let handle = unsafe { self.mpi.read_handle(comm) };
-        let origin = self.stand_ins.freed(handle);
-        let logged = match (self.parts.needed_by(&origin), origin.made) {
-            (NeededBy::Nobody, _) => {
-                self.forget_comm(handle);
-                return (real(), handle);
-            }
-            (NeededBy::Replays, Some(made)) if !self.is_used_on(handle) => {
-                let (end, at) = (self.parts.next_event() + 1, self.parts.now());
-                self.stand_ins.stand_in(&self.mpi, handle, made, end, at)
-            }
-            _ => self.deferred.add(Kind::Comm, handle, self.parts.now()).map(|()| handle),
-        };
-        let Ok(logged) = logged else {
-            self.stand_ins.made(handle, Some(origin));
-            return (refuse::no_memory(&self.mpi, handle, "MPI_Comm_free"), handle);
-        };
-        if logged == handle {
-            self.store.comms.freed(handle);
-            // SAFETY: as above.
-            unsafe { self.mpi.write_handle(comm, self.mpi.comm_null) };
-            return (SUCCESS, handle);
-        }
-        if let Some((_, made)) = origin.made {
-            self.parts.rename(made, handle, logged);
-            self.names.shared(logged);
-        }
-        for (_, request) in self.requests.iter_mut() {
-            if request.shape.comm == handle {
-                request.shape.comm = logged;
-            }
-        }
-        self.forget_comm(handle);
-        (real(), logged)
-    }
-
-    /// Whether there are persistent requests on a communicator, which may still be started.
-    fn is_used_on(&mut self, comm: usize) -> bool {
-        self.requests.iter_mut().any(|(_, known)| known.persistent && known.shape.comm == comm)
-    }
-
-    /// Frees a type, or keeps it if a replay may use it. Returns the call's result.
-    ///
-    /// # Safety
-    /// `datatype` points to a handle.
-    pub(super) unsafe fn freeing_type(
-        &mut self,
-        datatype: Ptr,
-        real: impl FnOnce() -> c_int,
-    ) -> c_int {
-        // SAFETY: by the caller's promise.
-        let handle = unsafe { self.mpi.read_handle(datatype) };
-        if handle == self.mpi.datatype_null {
-            // MPI reports what is wrong.
-            return real();
-        }
-        // The handle comes from the application's snapshot, and the first run has freed it already.
-        let is_freed = self.deferred.has(Kind::Type, handle);
-        if !is_freed {
-            if self.keep_type(handle).is_err() {
-                return refuse::no_memory(&self.mpi, 0, "MPI_Type_free");
-            }
-            let made = self.types.freed(handle);
-            if !self.parts.has_since(made) {
-                self.types.forget(handle);
-                return real();
-            }
-            if self.deferred.add(Kind::Type, handle, self.parts.now()).is_err() {
-                self.types.made(handle, made);
-                return refuse::no_memory(&self.mpi, 0, "MPI_Type_free");
-            }
-        }
-        // SAFETY: as above.
-        unsafe { self.mpi.write_handle(datatype, self.mpi.datatype_null) };
-        SUCCESS
-    }
-
-    /// Gives pending requests a copy of a type that the application frees.
-    fn keep_type(&mut self, handle: usize) -> Result<(), NoMemory> {
-        let mut copy = None;
-        self.requests.expand_all()?;
-        for (_, request) in self.requests.iter_mut() {
-            for buffer in [&mut request.target, &mut request.source] {
-                if buffer.uses(handle) {
-                    let copy = copy.get_or_insert_with(|| Types::copy(&self.mpi, handle));
-                    *buffer = buffer.with(handle, copy);
-                }
-            }
-        }
-        Ok(())
-    }
+/// `call` has made the communicator `handle` from `comm`.
+fn comm_made(state: &mut State, call: Call, comm: usize, handle: usize, is_logged: bool) {
+    // The call is recorded as the next event.
+    let event = state.recording.parts.next_event();
+    let made = is_logged.then_some((call, event));
+    let origin = CommOrigin { first: event + u64::from(made.is_some()), made };
+    let origin = (state.recording.parts.live() > 0).then_some(origin);
+    state.objects.comm_made(&state.mpi, call, comm, handle, origin);
+    resend::comm_made(&state.mpi, &mut state.counting, handle);
 }

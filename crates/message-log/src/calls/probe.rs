@@ -2,15 +2,20 @@
 
 use std::ffi::c_int;
 
-use super::{with, At, SUCCESS};
+use message_log_core::counting::Sender;
+use message_log_core::log::{Call, Items, Outcome, Shape};
+use message_log_core::parts::Source;
+use message_log_core::status::SUCCESS;
+use message_log_core::target::Target;
+
+use super::with;
 use crate::divergence;
-use crate::log::{Call, Items, Outcome, Shape};
+use crate::entry::At;
 use crate::messages::Probed;
-use crate::parts::Source;
 use crate::pmpi::{Handle, Ptr};
+use crate::refuse;
 use crate::state::State;
-use crate::status::Status;
-use crate::target::Target;
+use crate::status::{MpiStatus as _, Status};
 
 /// The arguments of a probe; null for those that it does not have.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +56,7 @@ pub(crate) unsafe fn probe(
             tag: Some(probe.tag),
             ..Shape::new(call)
         };
-        match state.source() {
+        match state.recording.source() {
             // SAFETY: by the caller's promise.
             Source::Mpi => unsafe { record(state, shape, probe, real) },
             // SAFETY: as above.
@@ -73,7 +78,11 @@ unsafe fn probed_outside(
     unsafe {
         if code == SUCCESS && (probe.flag.is_null() || probe.flag.read() != 0) {
             own.write(&state.mpi, probe.status);
-            state.matches(probe.comm, &own, state.mpi.read_handle(probe.message));
+            state.counting.matches(
+                probe.comm,
+                own.sender(&state.mpi),
+                state.mpi.read_handle(probe.message),
+            );
         }
     }
     code
@@ -91,8 +100,8 @@ unsafe fn record(
     if let Err(code) = state.reserve(shape.call, shape.comm, 1) {
         return code;
     }
-    if !probe.message.is_null() && state.messages.reserve().is_err() {
-        return state.has_no_room(shape.call, shape.comm);
+    if !probe.message.is_null() && state.tracked.messages.reserve().is_err() {
+        return refuse::no_room(&state.mpi, shape.call, shape.comm);
     }
     let mut own = Status::default();
     let code = real(own.as_mut_ptr());
@@ -106,30 +115,30 @@ unsafe fn record(
         if !probe.message.is_null() {
             // SAFETY: as above.
             let message = unsafe { state.mpi.read_handle(probe.message) };
-            state.matches(probe.comm, &own, message);
+            state.counting.matches(probe.comm, own.sender(&state.mpi), message);
             if message == state.mpi.message_no_proc {
                 // The only handle that a replay has to recognise.
                 outcome.handle = message;
             } else {
-                outcome.began = state.parts.begin_number();
-                state.messages.probed(message, probed(state, outcome.began, &own, None));
+                outcome.began = state.recording.parts.begin_number();
+                state.tracked.messages.probed(message, probed(state, outcome.began, &own, None));
             }
         }
         // SAFETY: as above.
         unsafe { own.write(&state.mpi, probe.status) };
     }
-    state.record(shape, outcome);
+    state.recording.record(shape, outcome);
     code
 }
 
 /// # Safety
 /// As for [`probe`].
 unsafe fn replay(state: &mut State, shape: Shape, probe: &Probe) -> c_int {
-    let at = match state.parts.next(&shape) {
+    let at = match state.recording.parts.next(&shape) {
         Ok(at) => at,
         Err(divergence) => return divergence::stop(state, &shape, &divergence),
     };
-    let Some(event) = state.parts.event(at) else { return SUCCESS };
+    let Some(event) = state.recording.parts.event(at) else { return SUCCESS };
     let Outcome { code, number, handle: no_proc, began, ref items, .. } = event.outcome;
     let status = items.as_slice().first().map(|item| item.status);
     // SAFETY: the application's, by the caller's promise.
@@ -144,8 +153,8 @@ unsafe fn replay(state: &mut State, shape: Shape, probe: &Probe) -> c_int {
         }
         let mut message = no_proc;
         if no_proc == 0 {
-            let given = probed(state, began, &status, state.parts.replayed());
-            let Ok(handle) = state.messages.add_replayed(&state.mpi, given) else {
+            let given = probed(state, began, &status, state.recording.parts.replayed());
+            let Ok(handle) = state.tracked.messages.add_replayed(&state.mpi, given) else {
                 let text = format!("{}: there is no memory for its message", shape.call.0);
                 return divergence::broken(state, &shape, &text);
             };
@@ -158,6 +167,6 @@ unsafe fn replay(state: &mut State, shape: Shape, probe: &Probe) -> c_int {
 
 /// A message that a matched probe returned, with this status.
 fn probed(state: &State, began: u64, status: &Status, replayed: Option<u64>) -> Probed {
-    let (source, tag) = (status.source(&state.mpi), status.tag(&state.mpi));
+    let Sender { rank: source, tag } = status.sender(&state.mpi);
     Probed { began, source, tag, replayed }
 }

@@ -5,7 +5,8 @@
 use std::ffi::c_int;
 
 use crate::calls::completion::{complete, Completion, Kind};
-use crate::calls::{fast_path, requests, At};
+use crate::calls::{fast_path, requests};
+use crate::entry::At;
 use crate::pmpi::{Handle, Ptr};
 
 /// `flag`, `outcount`, `index` or `indices`.

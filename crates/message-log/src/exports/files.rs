@@ -5,10 +5,10 @@
 
 use std::ffi::c_int;
 
+use message_log_core::log::Call;
 use mpi_abi::Library;
 
 use crate::calls::refuse;
-use crate::log::Call;
 use crate::pmpi::{Handle, Ptr};
 
 exports! {

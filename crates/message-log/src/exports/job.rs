@@ -4,11 +4,12 @@
 
 use std::ffi::c_int;
 
-use crate::calls::SUCCESS;
+use message_log_core::status::SUCCESS;
+
+use crate::entry;
 use crate::fortran;
 use crate::pmpi::Ptr;
 use crate::resend::Resend;
-use crate::state;
 
 exports! { @one MPI_Init(argc: Ptr, argv: Ptr) |call, real| { begun(real()) } }
 
@@ -22,14 +23,14 @@ fn begun(code: c_int) -> c_int {
     fortran::redirect();
     if code == SUCCESS {
         // Errors are reported when a part begins.
-        let _ = state::with(|state| state.resend = Resend::start(&state.mpi));
+        let _ = entry::with(|state| state.resend = Resend::start(&state.mpi, &mut state.counting));
     }
     code
 }
 
 exports! {
     fn MPI_Finalize() |_at, _call, real| {
-        state::close();
+        entry::close();
         real()
     };
 }

@@ -23,7 +23,7 @@ macro_rules! exports {
             #[allow(clippy::too_many_arguments)] // As MPI has it.
             unsafe extern "C" fn general_path($($arg: $type),*) -> std::ffi::c_int {
                 exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
-                    let Some($at) = crate::state::at() else { return $real($($own)?) };
+                    let Some($at) = crate::entry::at() else { return $real($($own)?) };
                     // SAFETY: the application's own arguments, which meet MPI's requirements.
                     #[allow(unused_unsafe)] // Not all calls need it.
                     unsafe {
@@ -31,12 +31,12 @@ macro_rules! exports {
                     }
                 } }
             }
-            if !crate::state::is_outside() {
+            if !crate::entry::is_outside() {
                 // SAFETY: this function's own arguments.
                 return unsafe { general_path($($arg),*) };
             }
             exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
-                let $at = crate::calls::At::Outside;
+                let $at = crate::entry::At::Outside;
                 // SAFETY: the application's own arguments, which meet MPI's requirements.
                 #[allow(unused_unsafe)] // Not all calls need it.
                 unsafe {
@@ -58,7 +58,7 @@ macro_rules! exports {
             #[allow(clippy::too_many_arguments)] // As MPI has it.
             unsafe extern "C" fn general_path($($arg: $type),*) -> std::ffi::c_int {
                 exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
-                    let Some($at) = crate::state::at() else { return $real($($own)?) };
+                    let Some($at) = crate::entry::at() else { return $real($($own)?) };
                     // SAFETY: the application's own arguments, which meet MPI's requirements.
                     unsafe {
                         $body
@@ -75,11 +75,11 @@ macro_rules! exports {
                 // SAFETY: this function's own arguments.
                 unsafe { general_path($($arg),*) }
             }
-            if crate::state::is_outside() {
+            if crate::entry::is_outside() {
                 exports! {
                     @quick $name($($arg: $type),*) Outside |$at, $call, $real $(($own))?| $quick
                 }
-            } else if crate::state::is_in_part() {
+            } else if crate::entry::is_in_part() {
                 // SAFETY: this function's own arguments.
                 return unsafe { inside($($arg),*) };
             }
@@ -95,7 +95,7 @@ macro_rules! exports {
     ) => {
         exports! { @symbol $name($($arg: $type),*) {
             exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
-                if !crate::state::is_inside() {
+                if !crate::entry::is_inside() {
                     return $real($($own)?);
                 }
                 // SAFETY: the application's own arguments, which meet MPI's requirements.
@@ -115,7 +115,7 @@ macro_rules! exports {
         let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
             unsafe { std::mem::transmute(FUNCTION.found()) };
         if let Some(function) = function {
-            let ($at, $call) = (crate::calls::At::$where, crate::log::Call(stringify!($name)));
+            let ($at, $call) = (crate::entry::At::$where, message_log_core::log::Call(stringify!($name)));
             // SAFETY: the application's own call, passed through, with a status of ours if it ignores its
             // own.
             let $real = move |$($own: crate::pmpi::Ptr)?| unsafe { function($($arg),*) };
@@ -158,8 +158,8 @@ macro_rules! exports {
         // as wide as a pointer, of which it reads its part.
         let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
             unsafe { std::mem::transmute(FUNCTION.get()) };
-        let $call = crate::log::Call(stringify!($name));
-        let Some(function) = function else { return crate::refuse::lacking($call) };
+        let $call = message_log_core::log::Call(stringify!($name));
+        let Some(function) = function else { return crate::entry::lacking($call) };
         // SAFETY: the application's own call, passed through, with a status of ours if it ignores its own.
         let $real = move |$($own: crate::pmpi::Ptr)?| unsafe { function($($arg),*) };
         $body

@@ -4,10 +4,10 @@
 
 use std::ffi::c_int;
 
-use crate::calls::deferred_free::{self, FreeCall};
 use crate::calls::objects;
+use crate::entry;
+use crate::freeing::{self, FreeCall};
 use crate::pmpi::{Handle, Passed, Ptr};
-use crate::state;
 
 /// Defines functions that make a communicator, their last argument, from the first argument. The others are
 /// passed through.
@@ -98,9 +98,9 @@ macro_rules! frees {
             let $place = place;
             // SAFETY: the application's own argument, which meets MPI's requirements.
             unsafe {
-                match state::at() {
+                match entry::at() {
                     Some($at) => $body,
-                    None if state::is_busy() => deferred_free::free(FreeCall::$way, $place, $real),
+                    None if entry::is_busy() => freeing::defer(FreeCall::$way, $place, $real),
                     None => $real(),
                 }
             }

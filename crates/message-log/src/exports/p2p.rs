@@ -4,7 +4,8 @@
 
 use std::ffi::c_int;
 
-use crate::calls::p2p::{self, Message};
+use crate::calls::message::Message;
+use crate::calls::p2p;
 use crate::calls::{fast_path, nonblocking};
 use crate::pmpi::{Handle, Ptr};
 

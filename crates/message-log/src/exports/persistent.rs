@@ -4,7 +4,7 @@
 
 use std::ffi::c_int;
 
-use crate::calls::p2p::Message;
+use crate::calls::message::Message;
 use crate::calls::persistent::{self, Direction};
 use crate::pmpi::{Handle, Ptr};
 

@@ -6,9 +6,9 @@ use std::ffi::c_int;
 use std::ptr::null_mut;
 
 use crate::calls::matched;
-use crate::calls::p2p::Message;
+use crate::calls::message::Message;
 use crate::calls::probe::{self, Probe};
-use crate::calls::At;
+use crate::entry::At;
 use crate::pmpi::{Handle, Ptr};
 
 /// `flag`.

@@ -2,7 +2,8 @@
 
 #![allow(non_snake_case)] // As MPI names them.
 
-use crate::calls::{nonblocking, refuse, At};
+use crate::calls::{nonblocking, refuse};
+use crate::entry::At;
 use crate::pmpi::{Handle, Passed, Ptr};
 
 /// The type of an argument by its name: only communicators are used.

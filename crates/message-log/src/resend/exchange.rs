@@ -11,8 +11,9 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use super::report::{words, Report, Subject};
-use crate::calls::SUCCESS;
+use message_log_core::resend::report::{words, Report, Subject};
+use message_log_core::status::SUCCESS;
+
 use crate::mpi::Mpi;
 use crate::pmpi;
 use crate::refuse;

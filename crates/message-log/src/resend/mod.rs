@@ -1,96 +1,53 @@
-//! Messages that are sent again instead of being logged.
+//! Messages that are sent again instead of being logged: what the processes tell each other.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | [`streams`] | counts what this process has sent and received |
-//! | `table` | an index of streams |
-//! | [`shortcuts`] | a cache from a call's arguments to its stream |
-//! | [`report`] | a process's report to the others at a part's end |
-//! | [`tightness`] | whether a part is right-tight, and which messages are closed |
-//! | [`comms`] | numbers of communicators, common to all processes |
 //! | [`exchange`] | the exchange of reports |
 //! | [`part_order`] | whether all processes end and replay the same parts |
-//! | [`verdicts`] | which verdicts all processes know |
-//! | `not_resent` | reports why a part's messages are not sent again |
-//! | [`closed`] | which messages of a part this process sends and receives again |
 //!
-//! The first four and `verdicts` do not use MPI. The calls that use them are in
-//! `calls/counted.rs` and `calls/resending.rs`.
+//! What is counted, and the verdicts, are in `message_log_core`.
 
-pub(crate) mod closed;
-pub(crate) mod comms;
 pub(crate) mod exchange;
-mod key_hasher;
-mod not_resent;
 pub(crate) mod part_order;
-pub(crate) mod report;
-#[cfg(test)]
-mod restart_tests;
-pub(crate) mod shortcuts;
-pub(crate) mod streams;
-mod table;
-#[cfg(test)]
-mod tests;
-pub(crate) mod tightness;
-pub(crate) mod verdicts;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::c_int;
-use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 
+use message_log_core::counting::{Counting, Numbers};
+use message_log_core::memory;
+use message_log_core::parts::Parts;
+use message_log_core::resend::judge::Judge;
+use message_log_core::resend::report::Subject;
+use message_log_core::resend::streams::Mark;
+use message_log_core::resend::MOST;
+use message_log_core::status::SUCCESS;
+
 use crate::mpi::Mpi;
-use crate::parts::Parts;
 use crate::pmpi;
 use crate::refuse;
-use crate::store;
-use closed::Closed;
-use comms::Comms;
 use exchange::{Channel, Exchange, Minimum};
-use key_hasher::KeyHasher;
-use not_resent::NotResent;
 use part_order::{PartEvent, PartOrder};
-use report::{Report, Subject};
-use streams::{Link, Streams};
-use tightness::{TightnessCheck, Verdict};
-use verdicts::Verdicts;
 
 /// How many streams a process can report for a part, unless `VELOC_MPI_STREAMS` says otherwise.
 const ROOM: usize = 64;
-
-/// The most, so that the streams of a part have tags of their own.
-pub(crate) const MOST: usize = 2047;
 
 /// The state of sending messages again.
 #[derive(Debug)]
 pub(crate) struct Resend {
     /// All processes, on a copy of `MPI_COMM_WORLD`.
-    pub channel: Channel,
+    channel: Channel,
     /// The ends and replays of parts that the processes have announced.
     pub part_order: PartOrder,
-    /// The application's communicators.
-    pub comms: Comms,
-    /// The streams of messages, with counts.
-    pub streams: Streams,
-    /// Messages of matched probes that are not received yet, by handle.
-    pub matched: HashMap<usize, Link, BuildHasherDefault<KeyHasher>>,
-    tightness: TightnessCheck,
-    not_resent: NotResent,
+    /// The verdicts on parts.
+    pub judge: Judge,
     under_way: VecDeque<Exchange>,
-    /// The verdicts that this process and all processes know.
-    pub verdicts: Verdicts,
-    /// Whether the next call inside a part is the first one after a restart.
-    pub is_resumed: bool,
-    /// Bytes that were dropped from the log.
-    pub dropped: u64,
-    /// Bytes that were sent again.
-    pub resent: u64,
 }
 
 impl Resend {
     /// Starts right after MPI is initialised; collective. `None` if this is the only process, or the user has
     /// disabled it.
-    pub(crate) fn start(mpi: &Mpi) -> Option<Resend> {
+    pub(crate) fn start(mpi: &Mpi, counting: &mut Counting) -> Option<Resend> {
         let wanted = os::environment::var("VELOC_MPI_STREAMS");
         let room = match wanted.as_deref().map(str::parse::<usize>) {
             Ok(Ok(room)) if room <= MOST => room,
@@ -115,34 +72,30 @@ impl Resend {
         }
         let comm = copy_of_world(mpi)?;
         // A number, common to all processes, that identifies the checkpoints of this run.
-        let drawn = (store::draw()[0] >> 1) as i64;
+        let drawn = (draw()[0] >> 1) as i64;
         let [run] = Minimum::begin(mpi, comm, [drawn]).wait(mpi)?;
         let channel = Channel { comm, processes, room };
         let part_order = PartOrder::new(copy_of_world(mpi)?, mpi.rank);
-        Some(Resend::of(channel, part_order, Comms::new(mpi), run as u64))
+        count_messages(mpi, counting);
+        let judge = Judge::new(room, run as u64);
+        Some(Resend { channel, part_order, judge, under_way: VecDeque::new() })
     }
 
-    /// The state before anything was sent.
-    fn of(channel: Channel, part_order: PartOrder, comms: Comms, run: u64) -> Resend {
-        Resend {
-            channel,
-            part_order,
-            comms,
-            streams: Streams::default(),
-            matched: HashMap::default(),
-            tightness: TightnessCheck::default(),
-            not_resent: NotResent::default(),
-            under_way: VecDeque::new(),
-            verdicts: Verdicts::new(run),
-            is_resumed: false,
-            dropped: 0,
-            resent: 0,
-        }
+    /// The communicator for messages that are sent again.
+    pub(crate) fn comm(&self) -> usize {
+        self.channel.comm
     }
 
     /// An instance of a part whose messages may be sent again has ended. `mark` is from its beginning.
-    pub(crate) fn ended(&mut self, mpi: &Mpi, instance: u64, id: i32, mark: streams::Mark) {
-        let (report, of, number) = self.report(id, mark);
+    pub(crate) fn ended(
+        &mut self,
+        mpi: &Mpi,
+        counting: &mut Counting,
+        (instance, mark): (u64, Mark),
+        id: i32,
+    ) {
+        let Some(streams) = counting.streams() else { return };
+        let (report, of, number) = self.judge.report(streams, id, mark);
         let exchange = Exchange::begin(mpi, &self.channel, &report, of, (instance, number));
         self.under_way.push_back(exchange);
         self.part_order.announce(mpi, PartEvent::End(id));
@@ -151,23 +104,9 @@ impl Resend {
     /// After a restart, sends the origin of the checkpoint to the other processes, once and before any other
     /// report.
     pub(crate) fn report_origin(&mut self, mpi: &Mpi) {
-        let Some((report, of)) = self.origin() else { return };
+        let Some((report, of)) = self.judge.origin() else { return };
         let exchange = Exchange::begin(mpi, &self.channel, &report, of, (u64::MAX, u64::MAX));
         self.under_way.push_back(exchange);
-    }
-
-    /// The report on a part, its subject, and the number of the exchange.
-    fn report(&mut self, id: i32, mark: streams::Mark) -> (Report, Subject, u64) {
-        let known = self.verdicts.known();
-        let report = Report { known, ..self.streams.end(mark, self.channel.room) };
-        (report, Subject::Part { id, nth: mark.nth() }, self.verdicts.begin())
-    }
-
-    /// The report on a restart, once.
-    fn origin(&mut self) -> Option<(Report, Subject)> {
-        let origin = self.verdicts.take_origin()?;
-        let report = Report { known: self.verdicts.settled(), ..Report::default() };
-        Some((report, Subject::Resumed(origin)))
     }
 
     /// Whether reports of others may be missing on a part that this process has ended.
@@ -177,7 +116,13 @@ impl Resend {
 
     /// Takes the verdicts that have arrived. With `waits` it waits for all of them, unless the processes are
     /// known to differ.
-    pub(crate) fn take_verdicts(&mut self, mpi: &Mpi, parts: &mut Parts, waits: bool) {
+    pub(crate) fn take_verdicts(
+        &mut self,
+        mpi: &Mpi,
+        counting: &mut Counting,
+        parts: &mut Parts,
+        waits: bool,
+    ) {
         while let Some(first) = self.under_way.front_mut() {
             let is_there = match waits {
                 true => first.wait(mpi, true, || self.part_order.difference(mpi).is_some()),
@@ -189,63 +134,20 @@ impl Resend {
             let Some(exchange) = self.under_way.pop_front() else { return };
             let reports = exchange.reports(self.channel.room);
             match exchange.of {
-                Subject::Resumed(_) => self.agree(parts, reports),
+                Subject::Resumed(_) => self.judge.agree(parts, reports),
                 of => {
+                    let Some(streams) = counting.streams() else { return };
                     let ended = (exchange.instance, exchange.number);
-                    let why = self.judge(mpi.rank, parts, ended, reports);
+                    let why = self.judge.judge(mpi.rank, streams, parts, ended, reports);
                     // All processes find the same, so one reports it.
                     if let (Subject::Part { id, .. }, Some(why), 0) = (of, why, mpi.rank) {
-                        if let Some(text) = self.not_resent.message(id, &why) {
+                        if let Some(text) = self.judge.not_resent(id, &why) {
                             refuse::warn(mpi, &text);
                         }
                     }
                 }
             }
         }
-    }
-
-    /// Finds the verdict on a part. Returns the reason if all of its messages are logged.
-    fn judge(
-        &mut self,
-        rank: c_int,
-        parts: &mut Parts,
-        (instance, number): (u64, u64),
-        reports: Result<Vec<(Report, Subject)>, String>,
-    ) -> Option<String> {
-        let (verdict, least) = match reports {
-            Ok(reports) => (self.tightness.judge(&reports), least_known(&reports)),
-            Err(text) => (Verdict::Misused(text), None),
-        };
-        self.verdicts.record(number, least);
-        let mut why = None;
-        match verdict {
-            Verdict::RightTight(closed) => {
-                let own = u32::try_from(rank).unwrap_or(0);
-                let closed = Closed::new(&mut self.streams, own, number, &closed);
-                parts.close(instance, &Rc::new(closed));
-            }
-            Verdict::Logged(reason) => why = Some(reason),
-            Verdict::Misused(text) => parts.invalidate(instance, &text),
-        }
-        self.dropped += parts.drop_settled(self.verdicts.settled());
-        why
-    }
-
-    /// All processes have reported what they restart from: decides which earlier messages are sent again.
-    fn agree(&mut self, parts: &mut Parts, reports: Result<Vec<(Report, Subject)>, String>) {
-        let different = match &reports {
-            Ok(reports) => tightness::difference(reports),
-            Err(text) => Some(text.clone()),
-        };
-        if let Some(text) = different {
-            self.verdicts.agree(None);
-            parts.invalidate_closed(&text);
-            return;
-        }
-        let reports = reports.unwrap_or_default();
-        self.verdicts.agree(reports.iter().map(|(report, _)| report.known).max());
-        self.dropped += parts.drop_settled(self.verdicts.settled());
-        parts.log_unsettled();
     }
 
     /// `MPI_Finalize` begins: announces that this process has no more reports, and waits until all have done
@@ -280,14 +182,84 @@ fn copy_of_world(mpi: &Mpi) -> Option<usize> {
     // SAFETY: a buffer as wide as any handle; every process gets here.
     unsafe {
         let code = pmpi::comm_dup(mpi.comm_world, at);
-        (code == crate::calls::SUCCESS).then(|| mpi.read_handle(at))
+        (code == SUCCESS).then(|| mpi.read_handle(at))
     }
 }
 
-/// The minimum of the numbers of verdicts that the processes knew; `None` if their reports do not match.
-fn least_known(reports: &[(Report, Subject)]) -> Option<u64> {
-    if tightness::difference(reports).is_some() {
+/// Counts messages on the predefined communicators from now on.
+fn count_messages(mpi: &Mpi, counting: &mut Counting) {
+    counting.start(Numbers {
+        any_source: mpi.numbers.any_source,
+        any_tag: mpi.numbers.any_tag,
+        proc_null: mpi.numbers.proc_null,
+        no_message: mpi.message_no_proc,
+        handle_bits: mpi.abi.truncate(usize::MAX),
+        rank: mpi.rank as u32,
+    });
+    for comm in [mpi.comm_world, mpi.comm_self] {
+        comm_made(mpi, counting, comm);
+    }
+}
+
+/// Counts messages on a new communicator. Out of memory for its processes, it is not known.
+pub(crate) fn comm_made(mpi: &Mpi, counting: &mut Counting, comm: usize) {
+    if let Some(comms) = counting.comms() {
+        if let Some(world) = processes(mpi, comm) {
+            comms.made(comm, world);
+        }
+    }
+}
+
+/// The processes of an intracommunicator.
+fn processes(mpi: &Mpi, comm: usize) -> Option<Rc<[u32]>> {
+    if comm == mpi.comm_null {
         return None;
     }
-    reports.iter().map(|(report, _)| report.known).min()
+    let (mut is_inter, mut size) = (0, 0);
+    // SAFETY: a communicator that MPI returned, and integers of ours.
+    unsafe {
+        pmpi::comm_test_inter(comm, &mut is_inter);
+        pmpi::comm_size(comm, &mut size);
+    }
+    if is_inter != 0 {
+        return None;
+    }
+    let len = usize::try_from(size).ok()?;
+    let mut ranks: Vec<c_int> = memory::room(len).ok()?;
+    ranks.extend(0..size);
+    let mut world: Vec<c_int> = memory::room(len).ok()?;
+    world.resize(len, 0);
+    let (mut group, mut all) = (0usize, 0usize);
+    let (at_group, at_all) = ((&raw mut group).cast(), (&raw mut all).cast());
+    // SAFETY: buffers as wide as any handle, and room for as many integers as processes.
+    unsafe {
+        pmpi::comm_group(comm, at_group);
+        pmpi::comm_group(mpi.comm_world, at_all);
+        pmpi::group_translate_ranks(
+            mpi.read_handle(at_group),
+            size,
+            ranks.as_ptr().cast_mut(),
+            mpi.read_handle(at_all),
+            world.as_mut_ptr(),
+        );
+        pmpi::group_free(at_group);
+        pmpi::group_free(at_all);
+    }
+    // Processes of another world, as after MPI_Comm_spawn, have no rank in this one.
+    world.iter().map(|&process: &c_int| u32::try_from(process).ok()).collect()
+}
+
+/// A random number that identifies the job.
+pub(crate) fn draw() -> [u64; 2] {
+    let mut drawn = [0u64; 2];
+    let len = size_of_val(&drawn);
+    // SAFETY: room for this many bytes.
+    let got = unsafe { libc::getrandom(drawn.as_mut_ptr().cast(), len, 0) };
+    if usize::try_from(got) != Ok(len) {
+        // Without random numbers in the system, the time and the process id are used.
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now = now.map_or(0, |since| since.as_nanos() as u64);
+        return [now, u64::from(std::process::id())];
+    }
+    drawn
 }

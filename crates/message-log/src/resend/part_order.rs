@@ -10,10 +10,12 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::fmt;
 
+use message_log_core::counting::Sender;
+
 use super::exchange::Minimum;
 use crate::mpi::Mpi;
 use crate::pmpi;
-use crate::status::Status;
+use crate::status::{MpiStatus as _, Status};
 
 /// An event that all processes must have in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,9 +167,9 @@ fn take_any(mpi: &Mpi, comm: usize) {
     if flag == 0 {
         return;
     }
-    let (bytes, ignored) = (status.bytes(mpi), mpi.numbers.status_ignore as pmpi::Ptr);
+    let (bytes, ignored) = (status.received(mpi), mpi.numbers.status_ignore as pmpi::Ptr);
     let mut room = vec![0u8; usize::try_from(bytes).unwrap_or(0)];
-    let (source, tag) = (status.source(mpi), status.tag(mpi));
+    let Sender { rank: source, tag } = status.sender(mpi);
     // SAFETY: room for the whole message.
     unsafe {
         pmpi::recv(

@@ -4,13 +4,13 @@ use std::ffi::{c_char, c_int, c_void};
 
 use message_abi::log::{Bytes, Log, Range, Written, INTERFACE};
 use message_abi::reason;
+use message_log_core::log::Source;
+use message_log_core::store::bytes::Result;
+use message_log_core::store::targets::Regions;
 
-use super::bytes::Result;
-use super::targets::Regions;
-use super::Packaged;
-use crate::log::Source;
+use super::{begin_reading, read_log, write_log, Packaged};
+use crate::entry;
 use crate::refuse;
-use crate::state;
 
 static LOG: Log = Log {
     write: write_object,
@@ -40,9 +40,9 @@ unsafe extern "C" fn write_object(
 ) -> c_int {
     // SAFETY: by the caller's promise.
     let regions = unsafe { all(regions, count) };
-    let made = match state::has_no_parts() {
+    let made = match entry::has_no_parts() {
         true => Ok(None),
-        false => state::with(|state| state.write_log(Regions(regions))).and_then(|made| made),
+        false => entry::with(|state| write_log(state, Regions(regions))).and_then(|made| made),
     };
     let (made, code) = match made {
         Ok(None) => (Written::nothing(), 0),
@@ -106,7 +106,7 @@ unsafe extern "C" fn begin_object(
 ) -> c_int {
     // SAFETY: by the caller's promise.
     let bytes = unsafe { all(bytes.cast::<u8>(), len) };
-    let begun = state::with(|state| state.begin_reading(bytes)).and_then(|begun| begun);
+    let begun = entry::with(|state| begin_reading(state, bytes)).and_then(|begun| begun);
     // SAFETY: by the caller's promise.
     let begun = begun.map(|count| unsafe { chunks.write(count) });
     // SAFETY: as above.
@@ -121,7 +121,7 @@ unsafe extern "C" fn place_object(
     reason: *mut c_char,
     room: usize,
 ) -> c_int {
-    let placed = state::with(|state| match &mut state.store.incoming {
+    let placed = entry::with(|state| match &mut state.store.incoming {
         Some(incoming) => incoming.place(len),
         None => Err("no log of messages is being read".into()),
     });
@@ -144,7 +144,7 @@ unsafe extern "C" fn read_object(
 ) -> c_int {
     // SAFETY: by the caller's promise.
     let (bytes, regions) = unsafe { (all(bytes.cast::<u8>(), len), all(regions, count)) };
-    let read = state::with(|state| state.read_log(bytes, Regions(regions))).and_then(|read| read);
+    let read = entry::with(|state| read_log(state, bytes, Regions(regions))).and_then(|read| read);
     // SAFETY: by the caller's promise.
     unsafe { status(read, reason, room) }
 }
@@ -177,7 +177,7 @@ unsafe fn all<'a, T>(first: *const T, count: usize) -> &'a [T] {
 
 /// Why a checkpoint is taken without the log, if so.
 #[cfg(test)]
-pub(super) fn refusal() -> Option<String> {
+pub(crate) fn refusal() -> Option<String> {
     let mut written = Written::nothing();
     let done = reason::told(|text, room| {
         // SAFETY: no regions, and results of ours.

@@ -2,7 +2,8 @@
 
 use std::ffi::c_int;
 
-use crate::log::Call;
+use message_log_core::log::Call;
+
 use crate::pmpi::Ptr;
 
 /// How many of its requests a call completes.

@@ -2,12 +2,13 @@
 
 use std::ffi::c_int;
 
+use message_log_core::memory::{self, NoMemory};
+
 use super::Completion;
-use crate::memory::{self, NoMemory};
 use crate::pmpi::Ptr;
 use crate::refuse;
 use crate::state::State;
-use crate::status::Status;
+use crate::status::{MpiStatus as _, Status};
 
 /// How many handles are kept without an allocation.
 const FEW: usize = 16;

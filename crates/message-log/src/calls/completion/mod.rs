@@ -15,9 +15,11 @@ mod replay;
 
 use std::ffi::c_int;
 
-use super::{with, At};
-use crate::log::Shape;
-use crate::parts::Source;
+use message_log_core::log::Shape;
+use message_log_core::parts::Source;
+
+use super::with;
+use crate::entry::At;
 use crate::pmpi::Ptr;
 use crate::state::State;
 
@@ -54,7 +56,7 @@ pub(super) unsafe fn completing(
         return unsafe { outside::complete(state, call, real) };
     }
     let shape = Shape::of_requests(call.call, i64::from(call.count));
-    match state.source() {
+    match state.recording.source() {
         // SAFETY: by the caller's promise.
         Source::Mpi => unsafe { record::record(state, shape, call, real) },
         // SAFETY: as above.

@@ -4,14 +4,15 @@
 
 use std::ffi::c_int;
 
+use message_log_core::memory::NoMemory;
+use message_log_core::requests::Life;
+use message_log_core::status::SUCCESS;
+
 use super::handles::{self, Handles, Statuses};
 use super::Completion;
-use crate::calls::SUCCESS;
-use crate::memory::NoMemory;
 use crate::pmpi::Ptr;
-use crate::requests::Life;
 use crate::state::State;
-use crate::status::Status;
+use crate::status::{MpiStatus as _, Status};
 
 /// Completes requests outside parts.
 ///
@@ -22,7 +23,7 @@ pub(super) unsafe fn complete(
     call: &Completion,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
-    if state.requests.is_empty() {
+    if state.tracked.requests.is_empty() {
         return real(call.statuses);
     }
     // SAFETY: by the caller's promise.
@@ -31,8 +32,8 @@ pub(super) unsafe fn complete(
     };
     let mut own = Statuses::default();
     let counts = state.resend.is_some();
-    let has_statuses =
-        counts && before.as_slice().iter().any(|&handle| state.requests.needs_status(handle));
+    let has_statuses = counts
+        && before.as_slice().iter().any(|&handle| state.tracked.requests.needs_status(handle));
     let statuses = match has_statuses.then(|| own.place(state, call)) {
         None => call.statuses,
         Some(Ok(statuses)) => statuses,
@@ -52,15 +53,15 @@ pub(super) unsafe fn complete(
         return code;
     }
     // The handles show which requests completed, but without statuses their messages cannot be counted.
-    state.miscounts();
+    state.counting.miscounts();
     for (n, &handle) in before.as_slice().iter().enumerate() {
         let at = state.mpi.nth_handle(call.requests, n);
         // SAFETY: by the caller's promise.
         let after = unsafe { state.mpi.read_handle(at) };
         if after == state.mpi.request_null && handle != after {
-            match state.requests.plain(handle) {
-                Some((place, _)) => state.requests.remove_at(place),
-                None => drop(state.forget_request(handle, at)),
+            match state.tracked.requests.plain(handle) {
+                Some((place, _)) => state.tracked.requests.remove_at(place),
+                None => drop(state.tracked.forget_request(handle, at)),
             }
         }
     }
@@ -84,26 +85,26 @@ unsafe fn counted_outside(
     // SAFETY: by the caller's promise.
     let after = unsafe { state.mpi.read_handle(at) };
     let stays = after != state.mpi.request_null;
-    let (counted, is_cancelled) = match state.requests.plain(handle) {
+    let (counted, is_cancelled) = match state.tracked.requests.plain(handle) {
         Some((place, counted)) => {
             let counted = *counted;
-            state.requests.remove_at(place);
+            state.tracked.requests.remove_at(place);
             (counted, false)
         }
-        None if stays => match state.requests.get_mut(handle) {
+        None if stays => match state.tracked.requests.get_mut(handle) {
             Some(known) if known.life == Life::Real => {
                 known.active = false;
                 (std::mem::take(&mut known.counted), known.cancelled)
             }
             _ => return,
         },
-        None => match state.forget_request(handle, at) {
+        None => match state.tracked.forget_request(handle, at) {
             Some(known) if known.life == Life::Real => (known.counted, known.cancelled),
             _ => return,
         },
     };
     if is_cancelled && status.is_some_and(Status::is_cancelled) {
-        state.is_cancelled(&counted);
+        state.counting.is_cancelled(&counted);
     } else {
         state.is_done(&counted, status, false);
     }

@@ -2,18 +2,20 @@
 
 use std::ffi::c_int;
 
+use message_log_core::counting::Counted;
+use message_log_core::log::{Item, Items, Outcome, Payload, Shape};
+use message_log_core::memory::{self, NoMemory};
+use message_log_core::requests::{Life, Request};
+use message_log_core::resend::streams::Link;
+use message_log_core::status::SUCCESS;
+use message_log_core::target::Target;
+
 use super::handles::{self, Handles, Statuses};
 use super::{Completion, Kind, SAME_HANDLE};
-use crate::calls::counted::Counted;
-use crate::calls::{refuse_on, SUCCESS};
-use crate::log::{Item, Items, Outcome, Payload, Shape};
-use crate::memory::{self, NoMemory};
+use crate::calls::refuse_on;
 use crate::pmpi::Ptr;
-use crate::requests::{Life, Request};
-use crate::resend::streams::Link;
 use crate::state::State;
-use crate::status::Status;
-use crate::target::Target;
+use crate::status::{MpiStatus as _, Status};
 
 /// Whether a call that returned `code` may have completed requests.
 fn has_completed(state: &State, call: &Completion, code: c_int) -> bool {
@@ -43,7 +45,7 @@ pub(super) unsafe fn record(
     let (Ok(before), Ok(statuses)) = (read, own.place(state, call)) else {
         return handles::refuse(state, call);
     };
-    if let Some(of) = before.as_slice().iter().find_map(|&handle| state.foreign(handle)) {
+    if let Some(of) = before.as_slice().iter().find_map(|&handle| state.tracked.foreign(handle)) {
         return refuse_on(state, call.call, of);
     }
     // SAFETY: by the caller's promise.
@@ -73,7 +75,9 @@ pub(super) unsafe fn record(
                 }
                 Err(NoMemory) => {
                     (0..len).map(item).for_each(drop);
-                    state.out_of_memory(0, &format!("to log {len} results of {}", call.call.0));
+                    state
+                        .recording
+                        .out_of_memory(0, &format!("to log {len} results of {}", call.call.0));
                     Items::None
                 }
             },
@@ -81,7 +85,7 @@ pub(super) unsafe fn record(
         // SAFETY: MPI has completed the requests of these handles.
         unsafe { add_same_handle(state, &before, &mut outcome.items) };
     }
-    state.record(shape, outcome);
+    state.recording.record(shape, outcome);
     code
 }
 
@@ -116,11 +120,14 @@ unsafe fn request_done(
     let after = unsafe { state.mpi.read_handle(place) };
     let stays = after != state.mpi.request_null;
     let known = match stays {
-        true => state.requests.get(handle).cloned(),
-        false => state.forget_request(handle, place),
+        true => state.tracked.requests.get(handle).cloned(),
+        false => state.tracked.forget_request(handle, place),
     };
-    if known.is_none() && handle != state.mpi.request_null && state.requests.has_overlooked() {
-        state.out_of_memory(0, &format!("for a request that {} completes", call.call.0));
+    if known.is_none()
+        && handle != state.mpi.request_null
+        && state.tracked.requests.has_overlooked()
+    {
+        state.recording.out_of_memory(0, &format!("for a request that {} completes", call.call.0));
     }
     let Some(known) = known.filter(|request| request.life == Life::Real) else {
         return Some(Done { stays, request: None, is_void: true, link: None });
@@ -130,12 +137,12 @@ unsafe fn request_done(
     if call.kind == Kind::GetStatus {
         // Another call completes the request.
     } else if is_cancelled {
-        state.is_cancelled(&known.counted);
+        state.counting.is_cancelled(&known.counted);
     } else {
         link = state.is_done(&known.counted, Some(status), failed);
     }
     if stays && call.kind != Kind::GetStatus {
-        if let Some(request) = state.requests.get_mut(handle) {
+        if let Some(request) = state.tracked.requests.get_mut(handle) {
             request.counted = Counted::Nothing;
             request.active = false;
         }
@@ -155,7 +162,7 @@ unsafe fn add_same_handle(state: &mut State, before: &Handles, items: &mut Items
     for item in items.as_slice() {
         let handle = usize::try_from(item.index).ok().and_then(|n| before.get(n));
         let Some(handle) = handle.filter(|_| !item.persistent) else { continue };
-        while let Some((began, target)) = state.requests.take_same_handle(handle) {
+        while let Some((began, target)) = state.tracked.requests.take_same_handle(handle) {
             // SAFETY: by the caller's promise.
             let mut other = unsafe { state.received(&target, None) };
             (other.began, other.index) = (began, SAME_HANDLE);
@@ -175,7 +182,7 @@ unsafe fn add_same_handle(state: &mut State, before: &Handles, items: &mut Items
         });
     }
     if all.is_err() {
-        state.out_of_memory(0, "to log what requests with one handle have received");
+        state.recording.out_of_memory(0, "to log what requests with one handle have received");
     }
 }
 
@@ -208,7 +215,7 @@ unsafe fn ended(
     let message = known.is_message.then_some(&status);
     // SAFETY: MPI has completed the request.
     let mut item = unsafe { state.received(&target, message) };
-    state.lost_on(known.shape.comm);
+    state.recording.lost_on(known.shape.comm);
     item.status = status;
     item.index = index;
     item.began = known.began;

@@ -2,29 +2,32 @@
 
 use std::ffi::c_int;
 
+use message_log_core::log::{Item, Position, Shape};
+use message_log_core::memory;
+use message_log_core::status::SUCCESS;
+use message_log_core::target::Target;
+
 use super::{Completion, Kind, SAME_HANDLE};
-use crate::calls::SUCCESS;
+use crate::calls::resending;
 use crate::divergence;
-use crate::log::{Item, Position, Shape};
-use crate::memory;
 use crate::state::State;
-use crate::status::Status;
-use crate::target::Target;
+use crate::status::{MpiStatus as _, Status};
+use crate::target;
 
 /// # Safety
 /// As for [`complete`](super::complete).
 pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) -> c_int {
-    let at = match state.parts.next(&shape) {
+    let at = match state.recording.parts.next(&shape) {
         Ok(at) => at,
         Err(divergence) => return divergence::stop(state, &shape, &divergence),
     };
-    let first = state.parts.replayed_since();
+    let first = state.recording.parts.replayed_since();
     // SAFETY: by the caller's promise.
     let code = unsafe { wait_for_resent(state, call, at, first) };
     if code != SUCCESS {
         return code;
     }
-    let Some(event) = state.parts.event(at) else { return SUCCESS };
+    let Some(event) = state.recording.parts.event(at) else { return SUCCESS };
     let outcome = &event.outcome;
     let write = |to: *mut c_int, value| {
         if !to.is_null() {
@@ -42,10 +45,13 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
     let (mut wrong, mut tested) = (None, None);
     for (n, item) in outcome.items.as_slice().iter().enumerate() {
         if item.index == SAME_HANDLE {
-            let target =
-                state.requests.target_same_handle(item.began).filter(|_| item.began > first);
+            let target = state
+                .tracked
+                .requests
+                .target_same_handle(item.began)
+                .filter(|_| item.began > first);
             // SAFETY: the application's memory, by the caller's promise.
-            if let Err(text) = unsafe { state.give(item, target) } {
+            if let Err(text) = unsafe { target::give(&state.mpi, item, target) } {
                 wrong = Some(format!("{}: {text}", shape.call.0));
                 break;
             }
@@ -65,10 +71,10 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
         let handle = unsafe { state.mpi.read_handle(place) };
         // Only a request that began in this replay is the logged one. The handle of an older request is
         // stale, and may have been reused.
-        let own = state.requests.get(handle).filter(|_| item.began > first);
+        let own = state.tracked.requests.get(handle).filter(|_| item.began > first);
         let is_other = own.is_none_or(|own| own.began != item.began);
         let alike = match item.began > first && is_other {
-            true => state.requests.target_same_handle(item.began),
+            true => state.tracked.requests.target_same_handle(item.began),
             false => None,
         };
         if item.began > first && is_other && alike.is_none() && !item.payload.is_empty() {
@@ -81,7 +87,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
         // The targets of requests begun in a replay are resolved already.
         let target = own.filter(|_| !is_other).map(|own| &own.target).or(alike);
         // SAFETY: the application's memory, by the caller's promise.
-        if let Err(text) = unsafe { state.give(item, target) } {
+        if let Err(text) = unsafe { target::give(&state.mpi, item, target) } {
             wrong = Some(format!("request {} of {}: {text}", item.index, shape.call.0));
             break;
         }
@@ -96,17 +102,17 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
         }
     }
     if let Some(handle) = tested {
-        state.replays_general(handle, true);
+        state.tracked.replays_general(&state.mpi, handle, true);
     }
     for handle in rest {
-        if let Some(request) = state.requests.get_mut(handle) {
+        if let Some(request) = state.tracked.requests.get_mut(handle) {
             request.active = false;
         }
     }
     for (place, handle, is_general) in done {
         match handle {
-            Some(handle) if is_general => state.replays_general(handle, false),
-            Some(handle) => state.release_replayed(handle),
+            Some(handle) if is_general => state.tracked.replays_general(&state.mpi, handle, false),
+            Some(handle) => state.tracked.release_replayed(handle),
             None => {}
         }
         // SAFETY: the application's request, by the caller's promise.
@@ -123,7 +129,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
 /// # Safety
 /// As for [`complete`](super::complete).
 unsafe fn wait_for_resent(state: &mut State, call: &Completion, at: Position, first: u64) -> c_int {
-    let Some(event) = state.parts.event(at) else { return SUCCESS };
+    let Some(event) = state.recording.parts.event(at) else { return SUCCESS };
     let items = event.outcome.items.as_slice();
     let is_coming = |item: &Item| item.began > first;
     let count = items.iter().filter(|item| is_coming(item)).count();
@@ -135,7 +141,7 @@ unsafe fn wait_for_resent(state: &mut State, call: &Completion, at: Position, fi
         let Ok(index) = usize::try_from(item.index) else { continue };
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, index)) };
-        let own = state.requests.get(handle);
+        let own = state.tracked.requests.get(handle);
         let Some(own) = own.filter(|own| own.began == item.began) else {
             continue;
         };
@@ -144,15 +150,15 @@ unsafe fn wait_for_resent(state: &mut State, call: &Completion, at: Position, fi
         }
     }
     for (n, handle, again, target) in coming {
-        let code = state.wait_again(again, matches!(target, Target::Nothing));
+        let code = resending::wait_again(state, again, matches!(target, Target::Nothing));
         if code != SUCCESS {
             return code;
         }
-        if let Some(request) = state.requests.get_mut(handle) {
+        if let Some(request) = state.tracked.requests.get_mut(handle) {
             request.again = None;
         }
         // SAFETY: MPI has completed the request.
-        unsafe { state.keep_again(at, n, &target) };
+        unsafe { state.recording.keep_again(&state.mpi, at, n, &target) };
     }
     SUCCESS
 }

@@ -12,17 +12,21 @@ mod requests;
 use std::ffi::c_int;
 use std::rc::Rc;
 
-use super::counted::is_buffered;
-use super::p2p::{self, Message};
-use super::{At, SUCCESS};
+use message_log_core::counting::is_buffered;
+use message_log_core::log::{Arena, Call, Item, Items, Outcome, Payload, Shape};
+use message_log_core::status::SUCCESS;
+use message_log_core::target::Datatype;
+use message_log_core::target::Target;
+
+use super::message::Message;
+use super::p2p;
 use crate::copy;
 use crate::device;
-use crate::log::{Arena, Call, Item, Items, Outcome, Payload, Shape};
+use crate::entry;
+use crate::entry::At;
 use crate::pmpi::Ptr;
-use crate::state::{self, State};
-use crate::status::Status;
-use crate::target::Target;
-use crate::types::Datatype;
+use crate::state::State;
+use crate::status::{MpiStatus as _, Status};
 
 pub(crate) use requests::{irecv, isend, wait};
 
@@ -38,28 +42,31 @@ pub(crate) unsafe fn send(
     real: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
     let prepare = |state: &mut State| {
-        Some((state.room_to_note(at, call, message)?, state.outgoing_lately(message)?))
+        Some((
+            room_to_note(state, at, call, message)?,
+            state.counting.outgoing_lately(&message.envelope())?,
+        ))
     };
     // SAFETY: by the caller's promise.
-    let (noted, stream) = unsafe { state::with_state(prepare) }?;
+    let (noted, stream) = unsafe { entry::with_state(prepare) }?;
     let quick = |state: &mut State, code| {
         if code != SUCCESS {
             return false;
         }
-        let link = state.sent_on(stream, message.count, is_buffered(call.0));
+        let link = state.counting.sent_on(stream, message.count, is_buffered(call.0));
         let Some(shape) = noted else { return true };
-        if link.is_none() && state.parts.record_same(shape) {
+        if link.is_none() && state.recording.parts.record_same(shape) {
             return true;
         }
         let outcome = Outcome { links: link.into(), ..Outcome::of(SUCCESS) };
-        state.parts.record_in_room(shape, outcome)
+        state.recording.parts.record_in_room(shape, outcome)
     };
     let message = *message;
     // SAFETY: by the caller's promise.
     let slow =
         move |state: &mut State, code| unsafe { p2p::sending(state, at, call, &message, || code) };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::pass_through(at, real, quick, slow) })
+    Some(unsafe { entry::pass_through(at, real, quick, slow) })
 }
 
 /// A blocking receive; `None`: MPI was not called. `real` is called with a pointer for the status.
@@ -75,14 +82,18 @@ pub(crate) unsafe fn recv(
     real: impl FnOnce(Ptr) -> c_int,
 ) -> Option<c_int> {
     let prepare = |state: &mut State| {
-        let noted = state.room_to_note(at, call, message)?;
+        let noted = room_to_note(state, at, call, message)?;
         if noted.is_some() {
-            (!device::is_there() && state.known_type(message)?.is_dense).then_some(())?;
+            (!device::is_there() && known_type(state, message)?.is_dense).then_some(())?;
         }
-        Some((noted, state.incoming_lately(message)?, state.mpi.numbers.status_ignore))
+        Some((
+            noted,
+            state.counting.incoming_lately(&message.envelope())?,
+            state.mpi.numbers.status_ignore,
+        ))
     };
     // SAFETY: by the caller's promise.
-    let (noted, stream, ignored) = unsafe { state::with_state(prepare) }?;
+    let (noted, stream, ignored) = unsafe { entry::with_state(prepare) }?;
     let mut own = Status::default();
     let is_own = noted.is_some() && status as usize == ignored;
     let place = if is_own { own.as_mut_ptr() } else { status };
@@ -91,23 +102,26 @@ pub(crate) unsafe fn recv(
             return false;
         }
         let Some(shape) = noted else {
-            state.received_on(stream, message.count);
+            state.counting.received_on(stream, message.count);
             return true;
         };
         // SAFETY: MPI has written it.
         let status = unsafe { Status::read(&state.mpi, place) };
-        let bytes = status.bytes(&state.mpi);
-        let State { types, arena, mpi, .. } = state;
-        let Some(datatype) = types.recent(mpi.abi.truncate(message.datatype)) else { return false };
+        let bytes = status.received(&state.mpi);
+        let State { objects, recording, mpi, .. } = state;
+        let Some(datatype) = objects.types.recent(mpi.abi.truncate(message.datatype)) else {
+            return false;
+        };
         let (buf, count) = (message.buf as usize, message.count);
         // SAFETY: the call has returned; the memory was found not to be a device's.
-        let packed = unsafe { packed(arena, datatype, buf, count, bytes) };
+        let packed = unsafe { packed(&mut recording.arena, datatype, buf, count, bytes) };
         let Some(payload) = packed else { return false };
-        let link = state.received_on(stream, message.count);
+        let link = state.counting.received_on(stream, message.count);
         // A replay receives into the buffer of its own call.
-        let item = Item { link, ..Item::new(status, Target::Nothing, payload) };
+        let mut item = Item::new(status, Target::Nothing, payload);
+        item.link = link;
         let outcome = Outcome { items: Items::One(item), ..Outcome::of(SUCCESS) };
-        state.parts.record_in_room(shape, outcome)
+        state.recording.parts.record_in_room(shape, outcome)
     };
     let message = *message;
     let slow = move |state: &mut State, code| {
@@ -124,7 +138,7 @@ pub(crate) unsafe fn recv(
         unsafe { p2p::receiving(state, at, call, &message, status, real) }
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::pass_through(at, || real(place), quick, slow) })
+    Some(unsafe { entry::pass_through(at, || real(place), quick, slow) })
 }
 
 /// Packs the received elements, which have no gaps. `None`: out of memory or range, which the general path
@@ -154,29 +168,21 @@ unsafe fn packed(
     arena.keep(len, copied).ok()
 }
 
-impl State {
-    /// The shape to record for a call made now; `Some(None)` outside parts, where nothing is recorded.
-    /// `None`: the call must take the general path.
-    #[inline(always)]
-    fn room_to_note(&self, at: At, call: Call, message: &Message) -> Option<Option<Shape>> {
-        if at == At::Outside {
-            return Some(None);
-        }
-        (self.has_room() && !self.compares_sent).then_some(())?;
-        let Message { count, peer, tag, comm, .. } = *message;
-        let (comm, size) = (self.mpi.abi.truncate(comm), self.known_type(message)?.size);
-        Some(Some(Shape { call, comm, peer: Some(peer), tag: Some(tag), count, size, sum: 0 }))
+/// The shape to record for a call made now; `Some(None)` outside parts, where nothing is recorded.
+/// `None`: the call must take the general path.
+#[inline(always)]
+fn room_to_note(state: &State, at: At, call: Call, message: &Message) -> Option<Option<Shape>> {
+    if at == At::Outside {
+        return Some(None);
     }
+    (state.has_room() && !state.compares_sent).then_some(())?;
+    let Message { count, peer, tag, comm, .. } = *message;
+    let (comm, size) = (state.mpi.abi.truncate(comm), known_type(state, message)?.size);
+    Some(Some(Shape { call, comm, peer: Some(peer), tag: Some(tag), count, size, sum: 0 }))
+}
 
-    /// Whether a call made now is recorded, there is room for it, and nothing has to be done first.
-    #[inline(always)]
-    fn has_room(&self) -> bool {
-        self.parts.has_room() && self.resend.as_ref().is_none_or(|resend| !resend.is_resumed)
-    }
-
-    /// The type of a message, if it was used recently.
-    #[inline(always)]
-    fn known_type(&self, message: &Message) -> Option<&Rc<Datatype>> {
-        self.types.recent(self.mpi.abi.truncate(message.datatype))
-    }
+/// The type of a message, if it was used recently.
+#[inline(always)]
+fn known_type<'a>(state: &'a State, message: &Message) -> Option<&'a Rc<Datatype>> {
+    state.objects.types.recent(state.mpi.abi.truncate(message.datatype))
 }

@@ -3,20 +3,24 @@
 use std::ffi::c_int;
 use std::rc::Rc;
 
-use super::packed;
+use message_log_core::counting::{is_buffered, Counted, Counting, Posted};
+use message_log_core::log::{Call, Item, Items, Outcome, Payload, Shape};
+use message_log_core::requests::{EntryPosition, Life, Plain, Request};
+use message_log_core::resend::shortcuts::NOBODY;
+use message_log_core::status::SUCCESS;
+use message_log_core::target::{Block, Target};
+
+use super::{packed, room_to_note};
 use crate::calls::completion::{self, Completion, Kind};
-use crate::calls::counted::{is_buffered, Counted, Posted};
-use crate::calls::p2p::Message;
-use crate::calls::{nonblocking, At, SUCCESS};
+use crate::calls::message::Message;
+use crate::calls::nonblocking;
 use crate::device;
-use crate::log::{Call, Item, Items, Outcome, Payload, Shape};
+use crate::entry;
+use crate::entry::At;
 use crate::pmpi::Ptr;
-use crate::requests::{EntryPosition, Life, Plain, Request};
-use crate::resend::shortcuts::NOBODY;
-use crate::resend::Resend;
-use crate::state::{self, State};
-use crate::status::Status;
-use crate::target::{Block, Target};
+use crate::state::State;
+use crate::status::{MpiStatus as _, Status};
+use crate::types::Types;
 
 /// A non-blocking send; `None`: MPI was not called.
 ///
@@ -32,12 +36,12 @@ pub(crate) unsafe fn isend(
     real: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
     let prepare = |state: &mut State| {
-        let noted = state.room_to_note(at, call, message)?;
-        (noted.is_none() || state.requests.has_room()).then_some(())?;
-        Some((noted, state.outgoing_lately(message)?))
+        let noted = room_to_note(state, at, call, message)?;
+        (noted.is_none() || state.tracked.requests.has_room()).then_some(())?;
+        Some((noted, state.counting.outgoing_lately(&message.envelope())?))
     };
     // SAFETY: by the caller's promise.
-    let (noted, stream) = unsafe { state::with_state(prepare) }?;
+    let (noted, stream) = unsafe { entry::with_state(prepare) }?;
     let quick = |state: &mut State, code| {
         if code != SUCCESS {
             return false;
@@ -46,23 +50,26 @@ pub(crate) unsafe fn isend(
         let Some(shape) = noted else {
             // SAFETY: by the caller's promise, MPI has written a handle there.
             let begun = unsafe { begins_outside(state, call, message, false, request) };
-            let Some((plain, resend)) = begun else { return false };
-            if let Some(resend) = resend.as_mut().filter(|_| stream != NOBODY) {
-                let link = resend.streams.sent_at(stream, false);
+            let Some((plain, counting)) = begun else { return false };
+            if let Some(streams) = counting.streams().filter(|_| stream != NOBODY) {
+                let link = streams.sent_at(stream, false);
                 plain.counted = Counted::Send { link, is_buffered };
             }
             return true;
         };
         // SAFETY: as above.
-        if unsafe { state.is_taken(request) } {
+        if unsafe { is_taken(state, request) } {
             return false;
         }
-        let link = state.sends_on(stream, message.count, !is_buffered);
+        let link = state.counting.sends_on(stream, message.count, !is_buffered);
         let counted = link.map_or(Counted::Nothing, |link| Counted::Send { link, is_buffered });
-        let links = state.linked(link).into();
+        let links = state.counting.linked(link).into();
         // SAFETY: as above.
-        let began = unsafe { state.begins(shape, Target::Nothing, false, counted, request) };
-        state.parts.record_in_room(shape, Outcome { began, links, ..Outcome::of(SUCCESS) })
+        let began = unsafe { begins(state, shape, Target::Nothing, false, counted, request) };
+        state
+            .recording
+            .parts
+            .record_in_room(shape, Outcome { began, links, ..Outcome::of(SUCCESS) })
     };
     let message = *message;
     // SAFETY: by the caller's promise.
@@ -70,7 +77,7 @@ pub(crate) unsafe fn isend(
         nonblocking::sending(state, at, call, &message, request, || code)
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::pass_through(at, real, quick, slow) })
+    Some(unsafe { entry::pass_through(at, real, quick, slow) })
 }
 
 /// A non-blocking receive; `None`: MPI was not called.
@@ -86,15 +93,15 @@ pub(crate) unsafe fn irecv(
     real: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
     let prepare = |state: &mut State| {
-        let noted = state.room_to_note(at, call, message)?;
-        (noted.is_none() || state.requests.has_room()).then_some(())?;
-        let stream = state.incoming_lately(message)?;
+        let noted = room_to_note(state, at, call, message)?;
+        (noted.is_none() || state.tracked.requests.has_room()).then_some(())?;
+        let stream = state.counting.incoming_lately(&message.envelope())?;
         // Without a stream the peer is MPI_PROC_NULL, or messages are not counted at all.
         let is_nobody = stream == NOBODY && message.peer == state.mpi.numbers.proc_null;
         Some((noted, stream, !is_nobody))
     };
     // SAFETY: by the caller's promise.
-    let (noted, stream, is_message) = unsafe { state::with_state(prepare) }?;
+    let (noted, stream, is_message) = unsafe { entry::with_state(prepare) }?;
     let quick = |state: &mut State, code| {
         if code != SUCCESS {
             return false;
@@ -102,22 +109,22 @@ pub(crate) unsafe fn irecv(
         let Some(shape) = noted else {
             // SAFETY: by the caller's promise, MPI has written a handle there.
             let begun = unsafe { begins_outside(state, call, message, is_message, request) };
-            let Some((plain, resend)) = begun else { return false };
-            if let Some(resend) = resend.as_mut().filter(|_| stream != NOBODY) {
-                plain.counted = Counted::Receive(Posted::of(resend.streams.posted_at(stream)));
+            let Some((plain, counting)) = begun else { return false };
+            if let Some(streams) = counting.streams().filter(|_| stream != NOBODY) {
+                plain.counted = Counted::Receive(Posted::of(streams.posted_at(stream)));
             }
             return true;
         };
         // SAFETY: as above.
-        if unsafe { state.is_taken(request) } {
+        if unsafe { is_taken(state, request) } {
             return false;
         }
-        let posted = state.posts_on(stream, message.count, true);
+        let posted = state.counting.posts_on(stream, message.count, true, &state.recording.parts);
         let counted = posted.map_or(Counted::Nothing, Counted::Receive);
         let target = if is_message { message.target(state) } else { Target::Nothing };
         // SAFETY: as above.
-        let began = unsafe { state.begins(shape, target, is_message, counted, request) };
-        state.parts.record_in_room(shape, Outcome { began, ..Outcome::of(SUCCESS) })
+        let began = unsafe { begins(state, shape, target, is_message, counted, request) };
+        state.recording.parts.record_in_room(shape, Outcome { began, ..Outcome::of(SUCCESS) })
     };
     let message = *message;
     // SAFETY: by the caller's promise.
@@ -125,7 +132,7 @@ pub(crate) unsafe fn irecv(
         nonblocking::receiving(state, at, call, &message, request, || code)
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::pass_through(at, real, quick, slow) })
+    Some(unsafe { entry::pass_through(at, real, quick, slow) })
 }
 
 /// Adds a request that was begun outside parts to the table, in place, as moving it would cost more than all
@@ -141,13 +148,13 @@ unsafe fn begins_outside<'a>(
     message: &Message,
     receives: bool,
     request: Ptr,
-) -> Option<(&'a mut Plain, &'a mut Option<Resend>)> {
+) -> Option<(&'a mut Plain, &'a mut Counting)> {
     // SAFETY: by the caller's promise.
     let handle = unsafe { state.mpi.read_handle(request) };
-    let plain = state.requests.insert_plain_alone(handle)?;
-    plain.note(&state.mpi, call, message, receives, request);
+    let plain = state.tracked.requests.insert_plain_alone(handle)?;
+    message.note(&state.mpi, plain, call, receives, request);
     plain.counted = Counted::Nothing;
-    Some((plain, &mut state.resend))
+    Some((plain, &mut state.counting))
 }
 
 /// `MPI_Wait`, or `MPI_Test` if there is a flag; `None`: MPI was not called. `real` is called with a pointer
@@ -181,30 +188,30 @@ unsafe fn wait_outside(request: Ptr, real: impl FnOnce() -> c_int) -> Option<c_i
     // SAFETY: by the caller's promise, `request` points to a handle before and after the call.
     let handle = move |state: &State| unsafe { state.mpi.read_handle(request) };
     // A plain request, or one that is not tracked.
-    let prepare = |state: &mut State| match state.requests.plain(handle(state)) {
+    let prepare = |state: &mut State| match state.tracked.requests.plain(handle(state)) {
         Some((place, counted)) => (!counted.needs_status()).then_some(Some(place)),
-        None => (!state.requests.has(handle(state))).then_some(None),
+        None => (!state.tracked.requests.has(handle(state))).then_some(None),
     };
     // SAFETY: by the caller's promise.
-    let known = unsafe { state::with_state(prepare) }?;
+    let known = unsafe { entry::with_state(prepare) }?;
     let quick = |state: &mut State, code| {
         let Some(place) = known.filter(|_| handle(state) == state.mpi.request_null) else {
             return code == SUCCESS;
         };
-        let counted = state.requests.counted_at(place).copied().unwrap_or_default();
-        state.requests.remove_at(place);
+        let counted = state.tracked.requests.counted_at(place).copied().unwrap_or_default();
+        state.tracked.requests.remove_at(place);
         state.is_done(&counted, None, code != SUCCESS);
         true
     };
     let slow = |state: &mut State, code| {
-        if !state.requests.is_empty() {
+        if !state.tracked.requests.is_empty() {
             // The call failed, and the state of its request is unknown.
-            state.miscounts();
+            state.counting.miscounts();
         }
         code
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::pass_through(At::Outside, real, quick, slow) })
+    Some(unsafe { entry::pass_through(At::Outside, real, quick, slow) })
 }
 
 /// # Safety
@@ -221,12 +228,12 @@ unsafe fn wait_inside(
         (state.has_room() && !device::is_there()).then_some(())?;
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(request) };
-        let (place, known) = state.requests.alone(handle)?;
-        let is_simple = is_simple(known) && state.is_simple(&known.target);
+        let (place, known) = state.tracked.requests.alone(handle)?;
+        let is_simple = is_simple(known) && is_dense(&state.objects.types, &known.target);
         is_simple.then_some((handle, place, state.mpi.numbers.status_ignore))
     };
     // SAFETY: by the caller's promise.
-    let (handle, at, ignored) = unsafe { state::with_state(prepare) }?;
+    let (handle, at, ignored) = unsafe { entry::with_state(prepare) }?;
     let mut own = Status::default();
     let place = if status as usize == ignored { own.as_mut_ptr() } else { status };
     // SAFETY: the application's flag, if there is one.
@@ -242,14 +249,14 @@ unsafe fn wait_inside(
             return false;
         }
         if flag_value() == 0 {
-            let parts = &mut state.parts;
+            let parts = &mut state.recording.parts;
             return parts.record_same(shape) || parts.record_in_room(shape, Outcome::of(SUCCESS));
         }
         // SAFETY: by the caller's promise, and MPI has written the status.
         let (after, status) =
             unsafe { (state.mpi.read_handle(request), Status::read(&state.mpi, place)) };
         // SAFETY: MPI has completed the request.
-        after == state.mpi.request_null && unsafe { state.completes(shape, at, status) }
+        after == state.mpi.request_null && unsafe { completes(state, shape, at, status) }
     };
     let slow = move |state: &mut State, code| {
         let flag_after = flag_value();
@@ -276,7 +283,7 @@ unsafe fn wait_inside(
         unsafe { completion::completing(state, At::Inside, &call, real) }
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::pass_through(At::Inside, || real(place), quick, slow) })
+    Some(unsafe { entry::pass_through(At::Inside, || real(place), quick, slow) })
 }
 
 /// Whether a request sends or receives one message, and is MPI's own.
@@ -292,91 +299,91 @@ fn is_simple(known: &Request) -> bool {
     is_own && is_counted && receives && !known.persistent && !known.cancelled
 }
 
-impl State {
-    /// Whether a receive writes elements without gaps, or nothing.
-    #[inline(always)]
-    fn is_simple(&self, target: &Target) -> bool {
-        match target {
-            Target::Nothing => true,
-            Target::Plain { datatype, .. } => {
-                self.types.recent(*datatype).is_some_and(|datatype| datatype.is_dense)
-            }
-            Target::One(block) => block.datatype.is_dense,
-            Target::Many(_) | Target::Lost => false,
+/// Whether a receive writes elements without gaps, or nothing.
+#[inline(always)]
+fn is_dense(types: &Types, target: &Target) -> bool {
+    match target {
+        Target::Nothing => true,
+        Target::Plain { datatype, .. } => {
+            types.recent(*datatype).is_some_and(|datatype| datatype.is_dense)
         }
+        Target::One(block) => block.datatype.is_dense,
+        Target::Many(_) | Target::Lost => false,
     }
+}
 
-    /// Whether the table has another request with the handle at `request`.
-    ///
-    /// # Safety
-    /// `request` points to a handle.
-    #[inline(always)]
-    unsafe fn is_taken(&self, request: Ptr) -> bool {
-        // SAFETY: by the caller's promise.
-        self.requests.has(unsafe { self.mpi.read_handle(request) })
+/// Whether the table has another request with the handle at `request`.
+///
+/// # Safety
+/// `request` points to a handle.
+#[inline(always)]
+unsafe fn is_taken(state: &State, request: Ptr) -> bool {
+    // SAFETY: by the caller's promise.
+    state.tracked.requests.has(unsafe { state.mpi.read_handle(request) })
+}
+
+/// Adds a request to the table, which has room for it and no other one with its handle. Returns the
+/// number of the call that began it.
+///
+/// # Safety
+/// `request` points to its handle.
+#[inline(always)]
+unsafe fn begins(
+    state: &mut State,
+    shape: Shape,
+    target: Target,
+    is_message: bool,
+    counted: Counted,
+    request: Ptr,
+) -> u64 {
+    let began = state.recording.parts.begin_number();
+    // SAFETY: by the caller's promise.
+    let handle = unsafe { state.mpi.read_handle(request) };
+    if let Some(begun) = state.tracked.requests.insert_in_room(handle) {
+        begun.shape = shape;
+        begun.target = target;
+        begun.place = request as usize;
+        begun.is_message = is_message;
+        begun.began = began;
+        begun.counted = counted;
     }
+    began
+}
 
-    /// Adds a request to the table, which has room for it and no other one with its handle. Returns the
-    /// number of the call that began it.
-    ///
-    /// # Safety
-    /// `request` points to its handle.
-    #[inline(always)]
-    unsafe fn begins(
-        &mut self,
-        shape: Shape,
-        target: Target,
-        is_message: bool,
-        counted: Counted,
-        request: Ptr,
-    ) -> u64 {
-        let began = self.parts.begin_number();
-        // SAFETY: by the caller's promise.
-        let handle = unsafe { self.mpi.read_handle(request) };
-        if let Some(begun) = self.requests.insert_in_room(handle) {
-            begun.shape = shape;
-            begun.target = target;
-            begun.place = request as usize;
-            begun.is_message = is_message;
-            begun.began = began;
-            begun.counted = counted;
+/// Records the completion of a [simple](is_simple) request and forgets it. Returns whether that was
+/// possible.
+///
+/// # Safety
+/// MPI has completed it.
+#[inline(always)]
+unsafe fn completes(state: &mut State, shape: Shape, at: EntryPosition, status: Status) -> bool {
+    let State { mpi, recording, tracked, objects, .. } = state;
+    let Some(known) = tracked.requests.at_mut(at) else { return false };
+    let (began, counted) = (known.began, known.counted);
+    let block = match &known.target {
+        Target::Plain { buf, count, datatype } => {
+            let Some(datatype) = objects.types.recent(*datatype) else { return false };
+            Some(Block { buf: *buf, count: *count, datatype: Rc::clone(datatype) })
         }
-        began
-    }
-
-    /// Records the completion of a [simple](is_simple) request and forgets it. Returns whether that was
-    /// possible.
-    ///
-    /// # Safety
-    /// MPI has completed it.
-    #[inline(always)]
-    unsafe fn completes(&mut self, shape: Shape, at: EntryPosition, status: Status) -> bool {
-        let State { requests, types, arena, mpi, .. } = self;
-        let Some(known) = requests.at_mut(at) else { return false };
-        let (began, counted) = (known.began, known.counted);
-        let block = match &known.target {
-            Target::Plain { buf, count, datatype } => {
-                let Some(datatype) = types.recent(*datatype) else { return false };
-                Some(Block { buf: *buf, count: *count, datatype: Rc::clone(datatype) })
-            }
-            Target::One(block) => Some(block.clone()),
-            _ => None,
-        };
-        let (target, payload) = match block {
-            None => (Target::Nothing, Payload::default()),
-            Some(block) => {
-                let bytes = status.bytes(mpi);
-                // SAFETY: by the caller's promise; the memory was found not to be a device's.
-                let packed =
-                    unsafe { packed(arena, &block.datatype, block.buf, block.count, bytes) };
-                let Some(payload) = packed else { return false };
-                (Target::One(block), payload)
-            }
-        };
-        requests.retire_at(at);
-        let link = self.is_done(&counted, None, false);
-        let item = Item { began, link, ..Item::new(status, target, payload) };
-        let outcome = Outcome { number: 1, items: Items::One(item), ..Outcome::of(SUCCESS) };
-        self.parts.record_in_room(shape, outcome)
-    }
+        Target::One(block) => Some(block.clone()),
+        _ => None,
+    };
+    let (target, payload) = match block {
+        None => (Target::Nothing, Payload::default()),
+        Some(block) => {
+            let bytes = status.received(mpi);
+            // SAFETY: by the caller's promise; the memory was found not to be a device's.
+            let packed = unsafe {
+                packed(&mut recording.arena, &block.datatype, block.buf, block.count, bytes)
+            };
+            let Some(payload) = packed else { return false };
+            (Target::One(block), payload)
+        }
+    };
+    tracked.requests.retire_at(at);
+    let link = state.is_done(&counted, None, false);
+    let mut item = Item::new(status, target, payload);
+    (item.began, item.link) = (began, link);
+    let outcome = Outcome { number: 1, items: Items::One(item), ..Outcome::of(SUCCESS) };
+    state.recording.parts.record_in_room(shape, outcome)
 }

@@ -10,10 +10,11 @@ mod group;
 
 use std::ffi::c_int;
 
-use crate::log::{Call, Shape};
+use message_log_core::log::{Call, Shape};
+use message_log_core::target::{Block, Target};
+
 use crate::pmpi::{Handle, Ptr};
 use crate::state::State;
-use crate::target::{Block, Target};
 
 pub(crate) use data::{Blocks, Counts, Elements};
 pub(crate) use group::From;
@@ -55,7 +56,7 @@ fn elements(
 ) -> Shape {
     let datatype = state.mpi.abi.truncate(part.datatype);
     let comm = state.mpi.abi.truncate(comm);
-    let size = state.types.get(datatype).size;
+    let size = state.objects.types.get(datatype).size;
     Shape { comm, peer, count: part.count, size, ..Shape::new(call) }
 }
 
@@ -105,7 +106,7 @@ unsafe fn blocks(
     state: &mut State,
 ) -> Plan {
     let handle = state.mpi.abi.truncate(received.datatype);
-    let datatype = state.types.get(handle);
+    let datatype = state.objects.types.get(handle);
     let mut all: Vec<Block> = Vec::new();
     let (mut total, mut end) = (0, None);
     for n in 0..peers {
@@ -356,7 +357,7 @@ pub(crate) unsafe fn each_w(
             continue;
         }
         total += count;
-        let datatype = state.types.get(handle);
+        let datatype = state.objects.types.get(handle);
         let buf = (buf as usize).wrapping_add_signed(place as isize);
         all.push(Block { buf, count, datatype });
     }
