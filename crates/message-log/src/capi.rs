@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_int};
 
 use message_log_core::memory::NoMemory;
-use message_log_core::parts::{self, Fault, Source};
+use message_log_core::parts::{self, Fault, Instance, Source};
 
 use crate::calls::resending;
 use crate::deferred::Kind;
@@ -61,7 +61,7 @@ pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
         interposition::check().map_err(Fault::Text)?;
         device::get_or_find().map_err(Fault::Text)?;
         state.recording.check_limit().map_err(Fault::Text)?;
-        let is_first = state.recording.parts.source() != Some(Source::Log);
+        let is_first = state.recording.parts.open().source() != Some(Source::Log);
         state.recording.parts.begin(id, flags)?;
         if flags & VELOC_PART_RESEND != 0 && is_first {
             resending::no_resend(state);
@@ -112,12 +112,13 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
         device::get_or_find().map_err(Fault::Text)?;
         if let Some(resend) = &state.resend {
             let waits = resend.awaits_parts()
-                || resend.judge.verdicts.is_open() && state.recording.parts.is_closed(id);
+                || resend.judge.verdicts.is_open()
+                    && is_closed(state.recording.parts.replayable(id));
             state.take_verdicts(waits);
         }
         // All processes decide the same, as they have received the same reports.
-        let is_closed = state.recording.parts.is_closed(id);
-        let flags = state.recording.parts.flags_of_replay(id);
+        let run = state.recording.parts.replayable(id);
+        let (is_closed, flags) = (is_closed(run), run.map_or(0, |run| run.flags));
         if let Some(resend) = state.resend.as_mut().filter(|_| flags & VELOC_PART_RESEND != 0) {
             // The verdict on its messages may never come, or nobody may send them again.
             if resend.awaits_parts() || is_closed {
@@ -132,6 +133,11 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
         }
         Ok(())
     })
+}
+
+/// Whether the replay of this run sends messages again.
+fn is_closed(run: Option<&Instance>) -> bool {
+    run.is_some_and(Instance::is_closed)
 }
 
 /// Ends a replay. The log of that run is freed, unless the part has `VELOC_PART_KEEP`. A failed replay stays
@@ -224,7 +230,7 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
             dropped: state.resend.as_ref().map_or(0, |resend| resend.judge.dropped),
             resent: state.resend.as_ref().map_or(0, |resend| resend.judge.resent),
             events: log.len() as u64,
-            parts: state.recording.parts.live() as u64,
+            parts: state.recording.parts.instances().count() as u64,
             memory: log.figures().bytes.saturating_sub(state.recording.arena.in_files()),
             stored: state.recording.arena.in_files(),
         }
@@ -250,9 +256,11 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
         if let Some(resend) = &mut state.resend {
             resend.report_origin(&state.mpi);
         }
-        let replayed = state.recording.parts.replayed();
+        let replayed = state.recording.parts.open().replayed();
         let done = body(state);
-        if let Some(ended) = replayed.filter(|number| !state.recording.parts.is_replayed(*number)) {
+        if let Some(ended) =
+            replayed.filter(|number| !state.recording.parts.open().is_replayed(*number))
+        {
             state.tracked.replay_ended(ended);
         }
         release(state);
@@ -281,10 +289,11 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
 fn release(state: &mut State) {
     // Finding the oldest instance takes time linear in their number, which may be large. The first one is
     // rarely younger.
-    if !state.objects.is_due(state.recording.parts.first()) {
+    if !state.objects.is_due(state.recording.parts.instances().first()) {
         return;
     }
-    for (kind, handle) in state.objects.free(&state.mpi, state.recording.parts.oldest()) {
+    for (kind, handle) in state.objects.free(&state.mpi, state.recording.parts.instances().oldest())
+    {
         match kind {
             Kind::Type => state.objects.types.forget(handle),
             Kind::Request => drop(state.tracked.forget_request(handle, std::ptr::null_mut())),

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use message_log_core::log::Shape;
-use message_log_core::parts::Divergence;
+use message_log_core::parts::{Divergence, Replaying};
 
 use crate::refuse;
 use crate::state::State;
@@ -39,8 +39,9 @@ pub(crate) fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
 /// 0: unknown.
 #[cold]
 pub(crate) fn other(state: &State, shape: &Shape, what: &str, now: u64, then: u64) -> String {
-    let (part, place) = state.recording.parts.replay_at().unwrap_or_default();
-    let giver = |began| match state.recording.parts.beginner(began) {
+    let replaying = state.recording.parts.replaying();
+    let (part, place) = replaying.map(|replaying| replaying.place()).unwrap_or_default();
+    let giver = |began| match replaying.and_then(|replaying| replaying.beginner(began)) {
         Some((place, shape)) => format!("call {}, {}", place + 1, describe(state, &shape)),
         None => "a call before the part".to_owned(),
     };
@@ -61,7 +62,9 @@ fn half_or_all(state: &State, shape: &Shape) -> String {
         shape.call.0.starts_with("MPI_Sendrecv") || shape.call.0.starts_with("MPI_Isendrecv")
     };
     let all = describe(state, shape);
-    match has_halves(shape).then(|| state.recording.parts.run_before(has_halves) % 2) {
+    let before = |replaying: Replaying<'_>| replaying.run_before(has_halves);
+    let before = || state.recording.parts.replaying().map_or(0, before);
+    match has_halves(shape).then(|| before() % 2) {
         None => all,
         Some(0) => format!("the send of {all}"),
         Some(_) => format!("the receive of {all}"),

@@ -107,19 +107,20 @@ pub(crate) unsafe fn free_comm(
     // SAFETY: by the caller's promise.
     let handle = unsafe { state.mpi.read_handle(comm) };
     let origin = state.objects.stand_ins.freed(handle);
-    let logged = match (state.recording.parts.needed_by(&origin), origin.made) {
+    let logged = match (state.recording.parts.instances().needing(&origin), origin.made) {
         (NeededBy::Nobody, _) => {
             state.forget_comm(handle);
             return (real(), handle);
         }
         (NeededBy::Replays, Some(made)) if !state.tracked.has_persistent_on(handle) => {
-            let (end, at) = (state.recording.parts.next_event() + 1, state.recording.parts.now());
+            let (end, at) =
+                (state.recording.parts.next_event() + 1, state.recording.parts.instances().now());
             state.objects.stand_ins.stand_in(&state.mpi, handle, made, end, at)
         }
         _ => state
             .objects
             .deferred
-            .add(Kind::Comm, handle, state.recording.parts.now())
+            .add(Kind::Comm, handle, state.recording.parts.instances().now())
             .map(|()| handle),
     };
     let Ok(logged) = logged else {
@@ -133,7 +134,7 @@ pub(crate) unsafe fn free_comm(
         return (SUCCESS, handle);
     }
     if let Some((_, made)) = origin.made {
-        state.recording.parts.rename(made, handle, logged);
+        state.recording.parts.log_mut().rename(made, handle, logged);
         state.objects.names.shared(logged);
     }
     state.tracked.rename_comm(handle, logged);
@@ -163,11 +164,16 @@ pub(crate) unsafe fn free_type(
             return refuse::no_memory(&state.mpi, 0, "MPI_Type_free");
         }
         let made = state.objects.types.freed(handle);
-        if !state.recording.parts.has_since(made) {
+        if !state.recording.parts.instances().has_since(made) {
             state.objects.types.forget(handle);
             return real();
         }
-        if state.objects.deferred.add(Kind::Type, handle, state.recording.parts.now()).is_err() {
+        if state
+            .objects
+            .deferred
+            .add(Kind::Type, handle, state.recording.parts.instances().now())
+            .is_err()
+        {
             state.objects.types.made(handle, made);
             return refuse::no_memory(&state.mpi, 0, "MPI_Type_free");
         }

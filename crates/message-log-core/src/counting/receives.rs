@@ -83,7 +83,7 @@ impl Counting {
         };
         let link = streams.is_any_open().then_some(link)?;
         if posted.again && posted.event != NO_EVENT {
-            parts.link(posted.event, posted.nth as usize, link);
+            parts.log_mut().link(posted.event, posted.nth as usize, link);
         }
         Some(link)
     }
@@ -189,7 +189,7 @@ impl Counting {
 /// The event that posts a receive now. Outside parts there is none: the next event is another call's.
 #[inline(always)]
 fn posting_event(parts: &Parts) -> u64 {
-    match parts.is_any_open() {
+    match parts.open().is_any() {
         true => parts.next_event(),
         false => NO_EVENT,
     }

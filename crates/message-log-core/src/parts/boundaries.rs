@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Fault, Instance, Open, Parts, Replay, KEEP, RESEND};
+use super::{Fault, Instance, Instances, Open, Parts, Replay, Stack, KEEP, RESEND};
 use crate::log::Position;
 use crate::memory::{self, NoMemory};
 use crate::resend::closed::Closed;
@@ -20,39 +20,27 @@ impl Parts {
             )));
         }
         self.can_repeat = false;
-        let number = self.numbers;
+        let number = self.instances.now;
         let mut closed = None;
-        let around = self.room_for_one(id)?;
-        let (begin, since, begun) = match self.replay() {
+        let around = room_for_one(&mut self.instances, &mut self.open, id)?;
+        let (begin, since, begun) = match self.open.replay() {
             Some(replay) => {
                 closed = self.replace(id, replay.cursor);
-                let replayed = self.instance(replay.instance);
+                let replayed = self.instances.get(replay.instance);
                 let since = replayed.map_or(number, |instance| instance.since);
                 (replay.cursor, since, replay.begun)
             }
             None => (self.log.end(), number, self.begun),
         };
-        self.numbers += 1;
+        self.instances.now += 1;
         let (end, broken, mark) = (None, None, None);
         let instance =
             Instance { id, flags, number, since, begin, begun, end, around, broken, mark, closed };
-        self.keep_unsettled(number, instance.closed.as_deref());
-        self.instances.push(instance);
-        self.open.push(Open::Record(number));
-        self.pass(flags);
+        self.unsettled.add(number, instance.closed.as_deref());
+        self.instances.all.push(instance);
+        self.open.0.push(Open::Record(number));
+        self.boundaries.pass(flags);
         Ok(())
-    }
-
-    /// Reserves room for one more open part and instance. Returns the numbers of the open instances.
-    fn room_for_one(&mut self, id: i32) -> Result<Box<[u64]>, Fault> {
-        let mut room = || {
-            self.instances.try_reserve(1)?;
-            self.open.try_reserve(1)?;
-            let mut around = memory::room(self.open.len())?;
-            around.extend(self.open.iter().map(Open::number));
-            Ok(around.into_boxed_slice())
-        };
-        room().map_err(|NoMemory| Fault::Text(format!("part {id}: there is no memory for it")))
     }
 
     /// Ends the recording of a part.
@@ -60,17 +48,17 @@ impl Parts {
     /// # Errors
     /// It is not the innermost open one.
     pub fn end(&mut self, id: i32) -> Result<(), Fault> {
-        let number = match self.open.last() {
-            Some(Open::Record(number)) if self.is(*number, id) => *number,
-            _ => return Err(self.not_innermost("ends", id)),
+        let number = match self.open.innermost() {
+            Some(Open::Record(number)) if self.instances.is(*number, id) => *number,
+            _ => return Err(not_innermost(self, "ends", id)),
         };
-        self.open.pop();
+        self.open.0.pop();
         self.can_repeat = false;
-        let end = self.replay().map_or(self.log.end(), |replay| replay.cursor);
-        if let Some(instance) = self.instance_mut(number) {
+        let end = self.open.replay().map_or(self.log.end(), |replay| replay.cursor);
+        if let Some(instance) = self.instances.get_mut(number) {
             instance.end = Some(end);
             let flags = instance.flags;
-            self.pass(flags);
+            self.boundaries.pass(flags);
         }
         Ok(())
     }
@@ -83,7 +71,7 @@ impl Parts {
     pub fn replay_begin(&mut self, id: i32) -> Result<(), Fault> {
         let (chosen, is_step) = self.chosen(id);
         let Some(instance) = chosen else {
-            let open = self.instances.iter().any(|instance| instance.id == id);
+            let open = self.instances.all.iter().any(|instance| instance.id == id);
             let why = if open { "it is still open" } else { "no run of it is logged" };
             return Err(Fault::Text(format!("part {id} cannot be replayed: {why}")));
         };
@@ -92,51 +80,45 @@ impl Parts {
         }
         let flags = instance.flags;
         let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
-        let since = self.numbers;
-        if self.open.try_reserve(1).is_err() {
+        let since = self.instances.now;
+        if self.open.0.try_reserve(1).is_err() {
             return Err(Fault::Text(format!("part {id}: there is no memory for its replay")));
         }
         if is_step {
-            self.pass_by(cursor, instance);
+            self.open.pass_by(cursor, instance);
         }
         let passed = None;
-        self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step, since, passed }));
+        self.open.0.push(Open::Replay(Replay { instance, cursor, begun, is_step, since, passed }));
         self.can_repeat = false;
-        self.pass(flags);
+        self.boundaries.pass(flags);
         Ok(())
+    }
+
+    /// The run that a replay of this part would use.
+    pub fn replayable(&self, id: i32) -> Option<&Instance> {
+        self.chosen(id).0
     }
 
     /// The instance that a replay of this part would use, and whether it belongs to the enclosing
     /// replay.
-    pub(super) fn chosen(&self, id: i32) -> (Option<&Instance>, bool) {
+    fn chosen(&self, id: i32) -> (Option<&Instance>, bool) {
         let is_ready = |instance: &&Instance| {
-            instance.id == id && instance.end.is_some() && !self.is_replayed(instance.number)
+            instance.id == id && instance.end.is_some() && !self.open.is_replayed(instance.number)
         };
-        let here = self.replay().and_then(|around| {
-            let end = self.instance(around.instance)?.end;
+        let here = self.open.replay().and_then(|around| {
+            let end = self.instances.get(around.instance)?.end;
             // Several can begin here if all but the last have no calls: they are replayed in order.
-            let first = self.instances.partition_point(|one| one.number <= around.instance);
+            let first = self.instances.all.partition_point(|one| one.number <= around.instance);
             let passed = around.passed.filter(|(at, _)| *at == around.cursor);
             let is_next = |one: &Instance| {
                 one.was_at(around.cursor, &around)
                     && one.end <= end
                     && passed.is_none_or(|(_, passed)| one.number > passed)
             };
-            self.instances[first..].iter().filter(is_ready).find(|one| is_next(one))
+            self.instances.all[first..].iter().filter(is_ready).find(|one| is_next(one))
         });
-        let newest = || self.instances.iter().rev().find(is_ready);
+        let newest = || self.instances.all.iter().rev().find(is_ready);
         (here.or_else(newest), here.is_some())
-    }
-
-    /// The innermost replay includes the instance with this number, which began at its position.
-    fn pass_by(&mut self, begin: Position, number: u64) {
-        let around = self.open.iter_mut().rev().find_map(|open| match open {
-            Open::Replay(replay) => Some(replay),
-            Open::Record(_) => None,
-        });
-        if let Some(around) = around {
-            around.passed = Some((begin, number));
-        }
     }
 
     /// Ends a replay. Its instance is dropped, unless it is kept.
@@ -144,14 +126,14 @@ impl Parts {
     /// # Errors
     /// It is not the innermost open part, it has failed, or calls are missing.
     pub fn replay_end(&mut self, id: i32) -> Result<(), Fault> {
-        let (number, cursor) = match self.open.last() {
-            Some(Open::Replay(replay)) if self.is(replay.instance, id) => {
+        let (number, cursor) = match self.open.innermost() {
+            Some(Open::Replay(replay)) if self.instances.is(replay.instance, id) => {
                 (replay.instance, replay.cursor)
             }
-            _ => return Err(self.not_innermost("ends its replay", id)),
+            _ => return Err(not_innermost(self, "ends its replay", id)),
         };
-        let Some(instance) = self.instance(number) else {
-            return Err(self.not_innermost("ends its replay", id));
+        let Some(instance) = self.instances.get(number) else {
+            return Err(not_innermost(self, "ends its replay", id));
         };
         if let Some(text) = &instance.broken {
             return Err(Fault::Text(text.clone()));
@@ -163,15 +145,15 @@ impl Parts {
             }
         }
         let flags = instance.flags;
-        self.open.pop();
-        if self.replay().is_none() {
+        self.open.0.pop();
+        if self.open.replay().is_none() {
             self.replaced.clear();
         }
         self.can_repeat = false;
         if flags & KEEP == 0 {
             self.drop_instance(number);
         }
-        self.pass(flags);
+        self.boundaries.pass(flags);
         Ok(())
     }
 
@@ -180,22 +162,19 @@ impl Parts {
     /// # Errors
     /// It is open with others inside it, or nothing of it is logged.
     pub fn free(&mut self, id: i32) -> Result<(), Fault> {
-        let inner = self.open.len().saturating_sub(1);
-        if self.open[..inner].iter().any(|open| self.is(open.number(), id)) {
+        let inner = self.open.0.len().saturating_sub(1);
+        if self.open.0[..inner].iter().any(|open| self.instances.is(open.number(), id)) {
             return Err(Fault::Text(format!("part {id} is open, and others are open inside it")));
         }
-        if !self.instances.iter().any(|instance| instance.id == id) {
+        if !self.instances.all.iter().any(|instance| instance.id == id) {
             return Err(Fault::Text(format!("no run of part {id} is logged")));
         }
-        if self.open.last().is_some_and(|open| self.is(open.number(), id)) {
-            self.open.pop();
+        if self.open.innermost().is_some_and(|open| self.instances.is(open.number(), id)) {
+            self.open.0.pop();
         }
         self.can_repeat = false;
         // One by one, as there may be no memory for a list.
-        let newest = |parts: &Parts| {
-            parts.instances.iter().rev().find(|instance| instance.id == id).map(|one| one.number)
-        };
-        while let Some(number) = newest(self) {
+        while let Some(number) = self.instances.newest(id) {
             self.drop_instance(number);
         }
         Ok(())
@@ -203,38 +182,18 @@ impl Parts {
 
     /// Drops everything, at the end of the job.
     pub fn clear(&mut self) {
-        self.open.clear();
-        while let Some(last) = self.instances.last() {
+        self.open.0.clear();
+        while let Some(last) = self.instances.all.last() {
             self.drop_instance(last.number);
         }
-    }
-
-    /// The error that names the part that is open instead.
-    fn not_innermost(&self, what: &str, id: i32) -> Fault {
-        let inner = match (self.open.last(), self.innermost()) {
-            (Some(Open::Record(_)), Some(inner)) if inner == id => {
-                return Fault::Text(format!("part {id} {what} but is recorded, not replayed"));
-            }
-            (Some(Open::Replay(..)), Some(inner)) if inner == id => {
-                return Fault::Text(format!("part {id} {what} but is replayed, not recorded"));
-            }
-            (Some(Open::Record(_)), Some(id)) => format!("part {id} is, and it is recorded"),
-            (Some(Open::Replay(..)), Some(id)) => format!("part {id} is, and it is replayed"),
-            _ => "none is".to_owned(),
-        };
-        Fault::Text(format!("part {id} {what} but is not the innermost open part: {inner}"))
     }
 
     /// A run that begins inside a replay replaces the one that began there, inside the same part, in the
     /// first run. Returns the messages that that one receives again.
     fn replace(&mut self, id: i32, at: Position) -> Option<Rc<Closed>> {
-        let replays = self.open.iter().filter_map(|open| match open {
-            Open::Replay(replay) => Some(replay),
-            Open::Record(_) => None,
-        });
-        let replays: Vec<Replay> = replays.copied().collect();
+        let replays: Vec<Replay> = self.open.replays().copied().collect();
         let oldest = replays.iter().map(|replay| replay.instance).min()?;
-        let later = self.instances.iter().rev().take_while(|instance| instance.number > oldest);
+        let later = self.instances.all.iter().rev().take_while(|instance| instance.number > oldest);
         let same = later.filter(|instance| {
             instance.id == id
                 && instance.end.is_some()
@@ -254,11 +213,38 @@ impl Parts {
 
     /// Drops an instance, and what is no longer needed.
     fn drop_instance(&mut self, number: u64) {
-        let Some(place) = self.place(number) else { return };
-        let cursor = self.replay().map_or(self.log.end(), |replay| replay.cursor);
-        let instance = self.instances.remove(place);
-        let closed = instance.given_up(self.settled);
+        let Some(instance) = self.instances.remove(number) else { return };
+        let cursor = self.open.replay().map_or(self.log.end(), |replay| replay.cursor);
+        let closed = instance.given_up(self.unsettled.settled());
         self.log.disown(instance.begin, instance.end.unwrap_or(cursor), closed);
         self.log.trim();
     }
+}
+
+/// Reserves room for one more open part and instance. Returns the numbers of the open instances.
+fn room_for_one(instances: &mut Instances, open: &mut Stack, id: i32) -> Result<Box<[u64]>, Fault> {
+    let mut room = || {
+        instances.all.try_reserve(1)?;
+        open.0.try_reserve(1)?;
+        let mut around = memory::room(open.0.len())?;
+        around.extend(open.0.iter().map(Open::number));
+        Ok(around.into_boxed_slice())
+    };
+    room().map_err(|NoMemory| Fault::Text(format!("part {id}: there is no memory for it")))
+}
+
+/// The error that names the part that is open instead.
+fn not_innermost(parts: &Parts, what: &str, id: i32) -> Fault {
+    let inner = match (parts.open.innermost(), parts.innermost()) {
+        (Some(Open::Record(_)), Some(inner)) if inner == id => {
+            return Fault::Text(format!("part {id} {what} but is recorded, not replayed"));
+        }
+        (Some(Open::Replay(..)), Some(inner)) if inner == id => {
+            return Fault::Text(format!("part {id} {what} but is replayed, not recorded"));
+        }
+        (Some(Open::Record(_)), Some(id)) => format!("part {id} is, and it is recorded"),
+        (Some(Open::Replay(..)), Some(id)) => format!("part {id} is, and it is replayed"),
+        _ => "none is".to_owned(),
+    };
+    Fault::Text(format!("part {id} {what} but is not the innermost open part: {inner}"))
 }

@@ -40,6 +40,11 @@ impl Instance {
         self.begin == at && self.number < replay.since && self.around.contains(&replay.instance)
     }
 
+    /// Whether a replay of it sends messages again.
+    pub fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+
     /// The messages that it receives again and does not log, if this many exchanges are settled.
     pub(super) fn given_up(&self, settled: u64) -> Option<&Closed> {
         self.closed.as_deref().filter(|closed| closed.number < settled)
@@ -61,6 +66,15 @@ impl Open {
         match self {
             Open::Record(number) => *number,
             Open::Replay(replay) => replay.instance,
+        }
+    }
+
+    /// The replay, if it is one.
+    #[inline]
+    pub(super) fn replay(&self) -> Option<&Replay> {
+        match self {
+            Open::Replay(replay) => Some(replay),
+            Open::Record(_) => None,
         }
     }
 }

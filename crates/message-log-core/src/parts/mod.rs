@@ -11,31 +11,37 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `instance` | one run of a part, and how far an open one is |
+//! | `instances` | all runs, and what replays need of freed objects |
+//! | `open` | the stack of open parts |
+//! | `replaying` | a replay at its next call |
 //! | `boundaries` | the beginning and the end of parts and of their replays |
 //! | `events` | recording and replaying calls inside parts |
-//! | `resend` | what is logged of messages that are sent again |
-//! | `freed_objects` | what replays need of freed objects |
+//! | `resend`, `unsettled` | what is logged of messages that are sent again |
 //! | `fault` | errors |
 
 mod boundaries;
 mod events;
 mod fault;
-mod freed_objects;
 mod instance;
+mod instances;
+mod open;
+mod replaying;
 mod resend;
 #[cfg(test)]
 mod tests;
+mod unsettled;
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::log::{Log, Position};
 use crate::resend::closed::Closed;
 
 pub use fault::{Divergence, Fault};
-pub use freed_objects::{CommOrigin, NeededBy};
-pub use instance::Instance;
-pub use instance::{Open, Replay};
+pub use instance::{Instance, Open, Replay};
+pub use instances::{CommOrigin, Instances, NeededBy};
+pub use open::Stack;
+pub use replaying::Replaying;
+use unsettled::Unsettled;
 
 /// `VELOC_PART_RESEND`: closed messages of the part may be sent again instead of logged.
 pub const RESEND: i32 = 1;
@@ -55,10 +61,8 @@ pub enum Source {
 #[derive(Debug, Default)]
 pub struct Parts {
     pub(crate) log: Log,
-    /// The instances by number.
-    pub(crate) instances: Vec<Instance>,
-    pub(crate) open: Vec<Open>,
-    pub(crate) numbers: u64,
+    pub(crate) instances: Instances,
+    pub(crate) open: Stack,
     /// The highest number of an operation.
     pub(crate) begun: u64,
     /// Whether no part has begun or ended since the last event.
@@ -67,12 +71,19 @@ pub struct Parts {
     has_lost: bool,
     /// Messages that instances receive again, for runs not yet replaced: id, position, messages.
     pub(crate) replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
-    /// Messages that are sent again are logged, too, unless their exchange is below this number.
-    settled: u64,
-    /// The others, by exchange and instance.
-    unsettled: BTreeSet<(u64, u64)>,
-    /// The number of beginnings and ends of parts with [`RESEND`] and of their replays.
-    boundaries: u64,
+    unsettled: Unsettled,
+    boundaries: Boundaries,
+}
+
+/// A number of beginnings and ends of parts with [`RESEND`] and of their replays.
+#[derive(Debug, Default)]
+struct Boundaries(u64);
+
+impl Boundaries {
+    /// Counts the beginning or end of a part with these flags, or of its replay.
+    fn pass(&mut self, flags: i32) {
+        self.0 += u64::from(flags & RESEND != 0);
+    }
 }
 
 impl Parts {
@@ -86,112 +97,79 @@ impl Parts {
         (numbers, begun): (u64, u64),
     ) -> Parts {
         let has_lost = instances.iter().any(|instance| instance.broken.is_some());
-        let parts = Parts { log, instances, open, numbers, begun, replaced, ..Parts::default() };
+        let (instances, open) = (Instances { all: instances, now: numbers }, Stack(open));
+        let parts = Parts { log, instances, open, begun, replaced, ..Parts::default() };
         Parts { has_lost, ..parts }
     }
 
     /// The log.
+    #[inline]
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The number of instances that are logged or being logged.
-    pub fn live(&self) -> usize {
-        self.instances.len()
+    /// The log, for changes of its events.
+    pub fn log_mut(&mut self) -> &mut Log {
+        &mut self.log
     }
 
-    /// Whether a part is open.
-    pub fn is_any_open(&self) -> bool {
-        !self.open.is_empty()
+    /// The runs that are logged or being logged.
+    pub fn instances(&self) -> &Instances {
+        &self.instances
     }
 
-    /// The source of the result of a call made now. `None` outside parts.
-    pub fn source(&self) -> Option<Source> {
-        if self.open.is_empty() {
-            return None;
-        }
-        match self.replay() {
-            Some(_) => Some(Source::Log),
-            None => Some(Source::Mpi),
-        }
+    /// The same, for changes.
+    pub fn instances_mut(&mut self) -> &mut Instances {
+        &mut self.instances
+    }
+
+    /// The open parts.
+    #[inline]
+    pub fn open(&self) -> &Stack {
+        &self.open
+    }
+
+    /// The innermost replay.
+    pub fn replaying(&self) -> Option<Replaying<'_>> {
+        let replay = self.open.replay()?;
+        let instance = self.instances.get(replay.instance)?;
+        Some(Replaying::new(&self.log, instance, replay))
     }
 
     /// The id of the innermost open part.
     pub fn innermost(&self) -> Option<i32> {
-        self.instance(self.open.last()?.number()).map(|instance| instance.id)
+        self.instances.get(self.open.innermost()?.number()).map(|instance| instance.id)
     }
 
     /// The id of the outermost open part, and the number of operations begun before it.
     pub fn outermost(&self) -> Option<(i32, u64)> {
-        self.instance(self.open.first()?.number()).map(|instance| (instance.id, instance.begun))
+        let instance = self.instances.get(self.open.0.first()?.number())?;
+        Some((instance.id, instance.begun))
     }
 
     /// The number that the next event gets in the log.
+    #[inline]
     pub fn next_event(&self) -> u64 {
         self.log.end().event
     }
 
     /// A number for an operation that begins now.
+    #[inline]
     pub fn begin_number(&mut self) -> u64 {
         self.begin_numbers(1)
     }
 
     /// The first of `count` consecutive numbers.
+    #[inline]
     pub fn begin_numbers(&mut self, count: u64) -> u64 {
         let first = self.begun + 1;
         self.begun += count;
         first
     }
 
-    /// The number of the replayed instance: of the outermost replay that includes the current call.
-    pub fn replayed(&self) -> Option<u64> {
-        let mut replays = self.open.iter().rev().filter_map(|open| match open {
-            Open::Replay(replay) => Some(replay),
-            Open::Record(_) => None,
-        });
-        let innermost = replays.next()?;
-        let mut replay = innermost;
-        while replay.is_step {
-            let Some(around) = replays.next() else { break };
-            replay = around;
-        }
-        Some(replay.instance)
-    }
-
-    /// Whether the instance with this number is being replayed.
-    pub fn is_replayed(&self, number: u64) -> bool {
-        self.open
-            .iter()
-            .any(|open| matches!(open, Open::Replay(replay) if replay.instance == number))
-    }
-
     /// The number of operations begun before the replayed part: higher ones are begun again.
     pub fn replayed_since(&self) -> u64 {
-        let replayed = self.replayed().and_then(|number| self.instance(number));
+        let replayed = self.open.replayed().and_then(|number| self.instances.get(number));
         replayed.map_or(0, |instance| instance.begun)
-    }
-
-    /// The innermost replay.
-    fn replay(&self) -> Option<Replay> {
-        self.open.iter().rev().find_map(|open| match open {
-            Open::Replay(replay) => Some(*replay),
-            Open::Record(_) => None,
-        })
-    }
-
-    fn place(&self, number: u64) -> Option<usize> {
-        self.instances.binary_search_by_key(&number, |instance| instance.number).ok()
-    }
-
-    fn instance(&self, number: u64) -> Option<&Instance> {
-        self.place(number).map(|place| &self.instances[place])
-    }
-
-    fn instance_mut(&mut self, number: u64) -> Option<&mut Instance> {
-        self.place(number).map(|place| &mut self.instances[place])
-    }
-
-    fn is(&self, number: u64, id: i32) -> bool {
-        self.instance(number).is_some_and(|instance| instance.id == id)
     }
 }

@@ -199,8 +199,8 @@ impl Test {
     fn call(&mut self, message: Message) {
         match self.model.replay() {
             None => {
-                assert_ne!(self.parts.source(), Some(Source::Log));
-                if self.parts.source().is_some() {
+                assert_ne!(self.parts.open().source(), Some(Source::Log));
+                if self.parts.open().source().is_some() {
                     let is_whole = |run: &usize| !self.model.run(*run).is_lost;
                     let can_log = self.model.recorded().iter().any(is_whole);
                     assert_eq!(self.parts.can_log(), can_log);
@@ -216,7 +216,7 @@ impl Test {
                 }
             }
             Some((run, at)) => {
-                assert_eq!(self.parts.source(), Some(Source::Log));
+                assert_eq!(self.parts.open().source(), Some(Source::Log));
                 let Some((real, logged)) = self.model.run(run).seen.get(at).copied() else {
                     // At the part's end any call differs, and changes nothing.
                     let at_end = self.parts.next(&message.shape()).unwrap_err();
@@ -228,7 +228,7 @@ impl Test {
                 let divergence = self.parts.next(&other.shape()).unwrap_err();
                 assert_eq!(divergence.logged, Some(logged.shape()));
                 let place = self.parts.next(&logged.shape()).unwrap();
-                assert!(logged.is(self.parts.event(place).unwrap()));
+                assert!(logged.is(self.parts.log().get(place).unwrap()));
                 self.see(real, logged);
             }
         }
@@ -389,8 +389,8 @@ impl Test {
 
     fn check(&self) {
         assert_eq!(self.parts.log().figures().bytes, self.model.bytes());
-        assert_eq!(self.parts.live(), self.model.runs.iter().flatten().count());
-        assert_eq!(self.parts.is_any_open(), !self.model.open.is_empty());
+        assert_eq!(self.parts.instances().count(), self.model.runs.iter().flatten().count());
+        assert_eq!(self.parts.open().is_any(), !self.model.open.is_empty());
     }
 }
 
@@ -415,7 +415,7 @@ proptest! {
         }
         prop_assert_eq!(test.parts.log().figures().bytes, 0);
         prop_assert!(test.parts.log().is_empty());
-        prop_assert_eq!(test.parts.live(), 0);
+        prop_assert_eq!(test.parts.instances().count(), 0);
     }
 }
 

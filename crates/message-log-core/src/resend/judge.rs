@@ -79,7 +79,7 @@ impl Judge {
                 parts.close(instance, &Rc::new(closed));
             }
             Verdict::Logged(reason) => why = Some(reason),
-            Verdict::Misused(text) => parts.invalidate(instance, &text),
+            Verdict::Misused(text) => parts.instances_mut().invalidate(instance, &text),
         }
         self.dropped += parts.drop_settled(self.verdicts.settled());
         why
@@ -98,7 +98,7 @@ impl Judge {
         };
         if let Some(text) = different {
             self.verdicts.agree(None);
-            parts.invalidate_closed(&text);
+            parts.instances_mut().invalidate_closed(&text);
             return;
         }
         let reports = reports.unwrap_or_default();

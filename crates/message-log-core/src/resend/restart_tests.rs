@@ -13,7 +13,7 @@ use super::report::{Report, Subject};
 use super::streams::{Stream, Streams};
 use super::verdicts::{CheckpointOrigin, Verdicts};
 use crate::log::{Arena, Call, Item, Items, Links, Outcome, Payload, Shape};
-use crate::parts::{Parts, Source, RESEND};
+use crate::parts::{Instance, Parts, Source, RESEND};
 use crate::status::Status;
 use crate::store::settled::Settled;
 use crate::store::tests::{read, written};
@@ -229,7 +229,7 @@ impl Job {
         let Some(what) = self.program.get(self.all[rank].done).copied() else { return false };
         if what != Do::Checkpoint && what != Do::Uncounted {
             // Calls outside parts report nothing.
-            let is_inside = self.all[rank].parts.is_any_open();
+            let is_inside = self.all[rank].parts.open().is_any();
             if is_inside || !matches!(what, Do::Exchange(_)) {
                 self.report_origin(rank);
             }
@@ -238,7 +238,8 @@ impl Job {
         let waits = match what {
             Do::Replay(id) => {
                 !own.reported.iter().all(|(of, ..)| matches!(of, Subject::Resumed(_)))
-                    || own.judge.verdicts.is_open() && own.parts.is_closed(id)
+                    || own.judge.verdicts.is_open()
+                        && own.parts.replayable(id).is_some_and(Instance::is_closed)
             }
             Do::Exchange(_) => own.judge.verdicts.is_open() && own.parts.replays_closed(),
             _ => false,
@@ -249,7 +250,7 @@ impl Job {
         let own = &mut self.all[rank];
         match what {
             Do::Begin(id) => {
-                let is_first = own.parts.source() != Some(Source::Log);
+                let is_first = own.parts.open().source() != Some(Source::Log);
                 own.parts.begin(id, RESEND).unwrap();
                 if is_first {
                     let mark = own.streams.begin();
@@ -287,7 +288,7 @@ impl Job {
         let shape = |name, call: u8| Shape { tag: Some(call.into()), ..Shape::new(Call(name)) };
         let (send, receive) = (shape("MPI_Send", call), shape("MPI_Recv", call));
         let (to, from) = own.streams();
-        if own.parts.source() == Some(Source::Mpi) {
+        if own.parts.open().source() == Some(Source::Mpi) {
             let link = own.streams.sent(to, true);
             own.streams.send_done(link, true);
             own.parts.record(send, Outcome { links: Links::One(link), ..Outcome::of(0) }).unwrap();
@@ -300,21 +301,22 @@ impl Job {
             return;
         }
         let done = own.done;
-        let link = own.parts.peek(&send).unwrap().outcome.links.get(0);
+        let link = own.parts.replaying().unwrap().peek(&send).unwrap().outcome.links.get(0);
         let sent = own.parts.closed().is_some_and(|closed| closed.sent(link).is_some());
         own.parts.next(&send).unwrap();
-        let item = &own.parts.peek(&receive).unwrap().outcome.items.as_slice()[0];
+        let item =
+            &own.parts.replaying().unwrap().peek(&receive).unwrap().outcome.items.as_slice()[0];
         let link = item.link;
         let received = own.parts.closed().is_some_and(|closed| closed.received(link).is_some());
         let at = own.parts.next(&receive).unwrap();
         if received {
             // As the library does.
-            if own.parts.lacks(at, 0) {
+            if own.parts.log().lacks(at, 0) {
                 let payload = own.keep(value(call, before));
-                own.parts.keep(at, 0, payload);
+                own.parts.log_mut().keep(at, 0, payload);
             }
         } else {
-            let item = &own.parts.event(at).unwrap().outcome.items.as_slice()[0];
+            let item = &own.parts.log().get(at).unwrap().outcome.items.as_slice()[0];
             let logged = item.payload.bytes().to_vec();
             assert_eq!(logged, [value(call, before)], "process {rank} at {done}");
         }
@@ -360,7 +362,7 @@ impl Job {
             );
         }
         for own in &self.all {
-            assert_eq!((own.parts.log().figures().bytes, own.parts.live()), (0, 0));
+            assert_eq!((own.parts.log().figures().bytes, own.parts.instances().count()), (0, 0));
             assert!(own.parts.log().is_empty());
         }
     }

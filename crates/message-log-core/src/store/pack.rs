@@ -155,17 +155,21 @@ pub fn pack(
 impl<T: Types> Packing<'_, T> {
     fn parts(&mut self, parts: &Parts) -> Result<()> {
         let to = &mut self.to;
-        to.u64(parts.numbers);
+        to.u64(parts.instances.now);
         to.u64(parts.begun);
         to.u64(parts.log.next);
         to.u64(parts.log.figures.peak);
-        let instances = parts.instances.iter().map(|instance| &instance.closed);
+        let instances = parts.instances.all.iter().map(|instance| &instance.closed);
         let replaced = parts.replaced.iter().map(|(_, _, closed)| closed);
         let all: Vec<Rc<Closed>> = instances.chain(replaced).flatten().cloned().collect();
         self.closed(&all);
         self.to.len(parts.log.events.len());
-        let mut begins: Vec<_> =
-            parts.instances.iter().map(|instance| (instance.begin.event, instance.begun)).collect();
+        let mut begins: Vec<_> = parts
+            .instances
+            .all
+            .iter()
+            .map(|instance| (instance.begin.event, instance.begun))
+            .collect();
         begins.sort_unstable();
         let mut begins = begins.into_iter().peekable();
         // The number of operations begun before every part that may contain the event.
@@ -176,11 +180,11 @@ impl<T: Types> Packing<'_, T> {
             }
             self.event(event, before)?;
         }
-        self.to.len(parts.instances.len());
-        for instance in &parts.instances {
+        self.to.len(parts.instances.all.len());
+        for instance in &parts.instances.all {
             self.instance(instance);
         }
-        self.to.list(&parts.open, |to, open| match open {
+        self.to.list(&parts.open.0, |to, open| match open {
             Open::Record(number) => {
                 to.u8(0);
                 to.u64(*number);

@@ -21,11 +21,11 @@ impl Progress {
             Open::Replay(replay) => Some(replay.cursor),
         };
         Progress {
-            numbers: parts.numbers,
+            numbers: parts.instances.now,
             begun: parts.begun,
             next: parts.next_event(),
-            live: parts.live(),
-            cursors: parts.open.iter().map(cursor).collect(),
+            live: parts.instances().count(),
+            cursors: parts.open.0.iter().map(cursor).collect(),
         }
     }
 }

@@ -175,7 +175,7 @@ fn sample_with(target: &Target, large: usize) -> (Parts, Arena) {
         received: HashMap::from_iter([(2, (0..5, Route { peer: 0, tag: 7 }))]),
         sent: HashMap::from_iter([(0, (1..2, Route { peer: 0, tag: 8 }))]),
     };
-    let number = parts.instances[1].number;
+    let number = parts.instances.all[1].number;
     parts.close(number, &Rc::new(closed));
     parts.drop_settled(SETTLED.settled);
     parts.begin(3, 0).unwrap();
@@ -204,8 +204,8 @@ fn text(parts: &Parts) -> String {
     let log: Vec<_> =
         parts.log.events.iter().map(|event| format!("{event:?} {:?}", bytes(event))).collect();
     let closed: Vec<_> =
-        parts.instances.iter().map(|one| one.closed.as_deref().map(rows)).collect();
-    let instances = parts.instances.iter().map(|one| {
+        parts.instances.all.iter().map(|one| one.closed.as_deref().map(rows)).collect();
+    let instances = parts.instances.all.iter().map(|one| {
         let around = &one.around;
         format!(
             "{} {} {} {:?} {:?} {} {around:?}",
@@ -213,8 +213,8 @@ fn text(parts: &Parts) -> String {
         )
     });
     let instances: Vec<_> = instances.collect();
-    let (open, replaced) = (&parts.open, parts.replaced.len());
-    let counts = (parts.numbers, parts.begun, parts.log.next, parts.log.figures);
+    let (open, replaced) = (&parts.open.0, parts.replaced.len());
+    let counts = (parts.instances.now, parts.begun, parts.log.next, parts.log.figures);
     format!("{log:?}\n{instances:?}\n{closed:?}\n{open:?}\n{replaced}\n{counts:?}")
 }
 

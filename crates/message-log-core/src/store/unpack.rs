@@ -51,7 +51,7 @@ impl Unpacked {
         again: Option<(&mut Streams, &mut Judge)>,
     ) -> Result<(Parts, Arena)> {
         let Unpacked { mut parts, arena, marked } = self;
-        let is_closed = parts.instances.iter().any(|instance| instance.closed.is_some());
+        let is_closed = parts.instances.all.iter().any(|instance| instance.closed.is_some());
         let Some((streams, judge)) = again else {
             if is_closed || !marked.is_empty() {
                 return Err("some messages of the log are to be sent again, which this process \
@@ -70,10 +70,10 @@ impl Unpacked {
         }
         // Parts that an earlier attempt has opened are not open any more.
         let is_marked = |one: &&Instance| one.end.is_none() && one.mark.is_some();
-        for _ in own.instances.iter().filter(is_marked) {
+        for _ in own.instances.all.iter().filter(is_marked) {
             streams.forget();
         }
-        for instance in parts.instances.iter_mut() {
+        for instance in parts.instances.all.iter_mut() {
             if marked.contains(&instance.number) {
                 instance.mark = Some(streams.reopen());
             }
@@ -352,7 +352,7 @@ fn closed(from: &mut Reader<'_>) -> Result<Closed> {
 /// Checks the invariants that the parts and the log rely on.
 fn check(parts: &Parts) -> Result<()> {
     let wrong = |what: String| Err(format!("{what} in a log of messages"));
-    let (log, instances) = (&parts.log, &parts.instances);
+    let (log, instances) = (&parts.log, &parts.instances.all);
     let behind =
         |last: &mut Option<u64>, number: u64| last.replace(number).is_none_or(|l| l < number);
     let mut last = None;
@@ -376,9 +376,10 @@ fn check(parts: &Parts) -> Result<()> {
     for instance in instances {
         let Instance { id, number, begin, end, .. } = *instance;
         let is_range = is_place(begin) && end.is_none_or(|end| begin <= end && is_place(end));
-        let known = number < parts.numbers && instance.since <= number;
+        let known = number < parts.instances.now && instance.since <= number;
         let known = known && instance.begun <= parts.begun;
-        let is_open = parts.open.iter().any(|open| matches!(open, Open::Record(n) if *n == number));
+        let is_open =
+            parts.open.0.iter().any(|open| matches!(open, Open::Record(n) if *n == number));
         if !behind(&mut last, number) || !known || !is_range || is_open == end.is_some() {
             return wrong(format!("run {number} of part {id}"));
         }
@@ -387,7 +388,7 @@ fn check(parts: &Parts) -> Result<()> {
         let place = instances.binary_search_by_key(&number, |instance| instance.number);
         place.ok().map(|place| &instances[place])
     };
-    for open in &parts.open {
+    for open in &parts.open.0 {
         let fits = match (open, find(open.number())) {
             (Open::Record(_), Some(instance)) => instance.end.is_none(),
             (Open::Replay(replay), Some(Instance { begin, end: Some(end), .. })) => {

@@ -30,7 +30,7 @@ pub(crate) unsafe fn start(call: Call, request: Ptr, real: impl FnOnce() -> c_in
         let began = match state.recording.source() {
             Source::Mpi => state.recording.parts.begin_number(),
             Source::Log => match state.recording.parts.next(&shape) {
-                Ok(at) => match state.recording.parts.event(at).map(|event| &event.outcome) {
+                Ok(at) => match state.recording.parts.log().get(at).map(|event| &event.outcome) {
                     Some(outcome) if outcome.code == SUCCESS => outcome.began,
                     outcome => return outcome.map_or(SUCCESS, |outcome| outcome.code),
                 },
@@ -71,7 +71,12 @@ pub(crate) fn complete(call: Call, request: Handle, real: impl FnOnce() -> c_int
             return code;
         }
         let first = state.recording.parts.replayed_since();
-        let items = state.recording.parts.peek(&shape).map(|event| &event.outcome.items);
+        let items = state
+            .recording
+            .parts
+            .replaying()
+            .and_then(|replaying| replaying.peek(&shape))
+            .map(|event| &event.outcome.items);
         let then = items.and_then(|items| items.as_slice().first()).map_or(0, |item| item.began);
         if then > first && own != then {
             let text = divergence::other(state, &shape, "the request", own, then);
@@ -82,7 +87,7 @@ pub(crate) fn complete(call: Call, request: Handle, real: impl FnOnce() -> c_int
             Err(divergence) => return divergence::stop(state, &shape, &divergence),
         };
         if then <= first {
-            return state.recording.parts.event(at).map_or(SUCCESS, |event| event.outcome.code);
+            return state.recording.parts.log().get(at).map_or(SUCCESS, |event| event.outcome.code);
         }
         let code = real();
         state.tracked.completes_general(handle, code == SUCCESS);

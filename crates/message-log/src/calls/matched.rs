@@ -150,7 +150,12 @@ fn refuse_given(state: &State, call: Call) -> c_int {
 fn takes_again(state: &mut State, shape: Shape, handle: usize) -> Result<Shape, c_int> {
     let first = state.recording.parts.replayed_since();
     let own = state.tracked.messages.get(handle).filter(|own| own.began > first);
-    let logged = state.recording.parts.peek_any().filter(|event| event.shape.call == shape.call);
+    let logged = state
+        .recording
+        .parts
+        .replaying()
+        .and_then(|replaying| replaying.next())
+        .filter(|event| event.shape.call == shape.call);
     let logged = logged.map(|event| {
         let item = event.outcome.items.as_slice().first();
         (event.shape, item.map_or(0, |item| item.began))

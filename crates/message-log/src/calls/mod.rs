@@ -51,7 +51,7 @@ pub(crate) fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
 #[cold]
 fn report_restart(state: &mut State) {
     let parts = &state.recording.parts;
-    let Some(resend) = state.resend.as_mut().filter(|_| parts.is_any_open()) else {
+    let Some(resend) = state.resend.as_mut().filter(|_| parts.open().is_any()) else {
         return;
     };
     resend.judge.is_resumed = false;
@@ -69,7 +69,9 @@ pub(crate) fn plain(state: &mut State, shape: Shape, real: impl FnOnce() -> c_in
             code
         }
         Source::Log => match state.recording.parts.next(&shape) {
-            Ok(at) => state.recording.parts.event(at).map_or(SUCCESS, |event| event.outcome.code),
+            Ok(at) => {
+                state.recording.parts.log().get(at).map_or(SUCCESS, |event| event.outcome.code)
+            }
             Err(divergence) => divergence::stop(state, &shape, &divergence),
         },
     }
@@ -123,7 +125,7 @@ pub(crate) unsafe fn receiving(
                 Err(divergence) => return divergence::stop(state, &shape, &divergence),
             };
             let target = target::resolved(target, &mut state.objects.types);
-            let Some(event) = state.recording.parts.event(at) else { return SUCCESS };
+            let Some(event) = state.recording.parts.log().get(at) else { return SUCCESS };
             let code = event.outcome.code;
             for item in event.outcome.items.as_slice() {
                 // SAFETY: the application's memory, by the caller's promise.

@@ -61,7 +61,7 @@ pub(crate) unsafe fn make_comm(
             }
             Source::Log => match state.recording.parts.next(&shape) {
                 Ok(at) => {
-                    let Some(event) = state.recording.parts.event(at) else { return SUCCESS };
+                    let Some(event) = state.recording.parts.log().get(at) else { return SUCCESS };
                     if event.outcome.code == SUCCESS {
                         // SAFETY: by the caller's promise.
                         unsafe { state.mpi.write_handle(made, event.outcome.handle) };
@@ -159,7 +159,7 @@ pub(crate) unsafe fn make_type(made: Ptr, real: impl FnOnce() -> c_int) -> c_int
         if code == SUCCESS {
             // SAFETY: by the caller's promise, MPI has written a handle there.
             let handle = unsafe { state.mpi.read_handle(made) };
-            state.objects.types.made(handle, state.recording.parts.now());
+            state.objects.types.made(handle, state.recording.parts.instances().now());
         }
         code
     })
@@ -191,7 +191,7 @@ fn comm_made(state: &mut State, call: Call, comm: usize, handle: usize, is_logge
     let event = state.recording.parts.next_event();
     let made = is_logged.then_some((call, event));
     let origin = CommOrigin { first: event + u64::from(made.is_some()), made };
-    let origin = (state.recording.parts.live() > 0).then_some(origin);
+    let origin = (state.recording.parts.instances().count() > 0).then_some(origin);
     state.objects.comm_made(&state.mpi, call, comm, handle, origin);
     resend::comm_made(&state.mpi, &mut state.counting, handle);
 }

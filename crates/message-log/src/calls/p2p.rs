@@ -151,7 +151,7 @@ pub(super) unsafe fn received(
         }
         let target = target::resolved(&target, &mut state.objects.types);
         state.recording.keep_again(&state.mpi, at, 0, &target);
-        let event = state.recording.parts.event(at);
+        let event = state.recording.parts.log().get(at);
         if let Some(item) = event.and_then(|event| event.outcome.items.as_slice().first()) {
             item.status.write(&state.mpi, status);
         }

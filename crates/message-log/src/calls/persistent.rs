@@ -48,11 +48,13 @@ pub(crate) unsafe fn make(
         if let Err(code) = state.reserve(call, shape.comm, 1) {
             return code;
         }
-        let began = match state.recording.parts.source() {
+        let began = match state.recording.parts.open().source() {
             None => 0,
             Some(Source::Mpi) => state.recording.parts.begin_number(),
             Some(Source::Log) => match state.recording.parts.next(&shape) {
-                Ok(at) => state.recording.parts.event(at).map_or(0, |event| event.outcome.began),
+                Ok(at) => {
+                    state.recording.parts.log().get(at).map_or(0, |event| event.outcome.began)
+                }
                 Err(divergence) => return divergence::stop(state, &shape, &divergence),
             },
         };
@@ -64,12 +66,12 @@ pub(crate) unsafe fn make(
                 Direction::Receive => (Target::Nothing, buffer),
             };
             let made = Request::new(shape, target, way == Direction::Receive);
-            let since = state.recording.parts.now();
+            let since = state.recording.parts.instances().now();
             let made = Request { source, made: began, since, persistent: true, ..made };
             // SAFETY: by the caller's promise, MPI has written a handle there.
             unsafe { starting::begun(state, made, request) };
         }
-        if state.recording.parts.source() == Some(Source::Mpi) {
+        if state.recording.parts.open().source() == Some(Source::Mpi) {
             state.recording.record(shape, Outcome { began, ..Outcome::of(code) });
         }
         code
@@ -154,7 +156,7 @@ pub(crate) unsafe fn start(
                             return divergence::stop(state, &each, &divergence);
                         }
                     }
-                    let Some(event) = state.recording.parts.event(at) else { return SUCCESS };
+                    let Some(event) = state.recording.parts.log().get(at) else { return SUCCESS };
                     let (code, began) = (event.outcome.code, event.outcome.began);
                     // SAFETY: by the caller's promise.
                     unsafe {
@@ -329,7 +331,7 @@ unsafe fn start_again(state: &mut State, requests: Ptr, count: c_int, at: Positi
         let Some(closed) = state.recording.parts.closed() else { return };
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(state.mpi.nth_handle(requests, n)) };
-        let link = state.recording.parts.event(at).and_then(|event| event.outcome.links.get(n));
+        let link = state.recording.parts.log().get(at).and_then(|event| event.outcome.links.get(n));
         let Some(request) = state.tracked.requests.get(handle) else { continue };
         let (route, buffer) = match request.is_message {
             true => (closed.received(link), &request.target),

@@ -138,7 +138,7 @@ unsafe fn replay(state: &mut State, shape: Shape, probe: &Probe) -> c_int {
         Ok(at) => at,
         Err(divergence) => return divergence::stop(state, &shape, &divergence),
     };
-    let Some(event) = state.recording.parts.event(at) else { return SUCCESS };
+    let Some(event) = state.recording.parts.log().get(at) else { return SUCCESS };
     let Outcome { code, number, handle: no_proc, began, ref items, .. } = event.outcome;
     let status = items.as_slice().first().map(|item| item.status);
     // SAFETY: the application's, by the caller's promise.
@@ -153,7 +153,7 @@ unsafe fn replay(state: &mut State, shape: Shape, probe: &Probe) -> c_int {
         }
         let mut message = no_proc;
         if no_proc == 0 {
-            let given = probed(state, began, &status, state.recording.parts.replayed());
+            let given = probed(state, began, &status, state.recording.parts.open().replayed());
             let Ok(handle) = state.tracked.messages.add_replayed(&state.mpi, given) else {
                 let text = format!("{}: there is no memory for its message", shape.call.0);
                 return divergence::broken(state, &shape, &text);

@@ -153,8 +153,13 @@ unsafe fn freeing(state: &mut State, request: Ptr, real: impl FnOnce() -> c_int)
     let handle = unsafe { state.mpi.read_handle(request) };
     let persistent = state.tracked.requests.get(handle).filter(|known| known.persistent);
     // Parts that began since then have it in their snapshot; earlier ones make it in their replay.
-    if persistent.is_some_and(|known| state.recording.parts.has_since(known.since)) {
-        if state.objects.deferred.add(Kind::Request, handle, state.recording.parts.now()).is_err() {
+    if persistent.is_some_and(|known| state.recording.parts.instances().has_since(known.since)) {
+        if state
+            .objects
+            .deferred
+            .add(Kind::Request, handle, state.recording.parts.instances().now())
+            .is_err()
+        {
             return refuse::no_memory(&state.mpi, 0, "MPI_Request_free");
         }
         if let Some(known) = state.tracked.requests.get_mut(handle) {

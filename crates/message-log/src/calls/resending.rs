@@ -125,7 +125,7 @@ pub(crate) fn wait_again(state: &mut State, request: Handle, sends: bool) -> c_i
         }
         if !resend.part_order.wait_reported && since.elapsed() > PATIENCE {
             resend.part_order.wait_reported = true;
-            let part = state.recording.parts.replay_at().map_or(0, |(part, _)| part);
+            let part = state.recording.parts.replaying().map_or(0, |replaying| replaying.place().0);
             let why = match resend.part_order.is_ahead() {
                 true => "not all processes have begun it",
                 false => "all processes have begun it",

@@ -119,7 +119,7 @@ pub(crate) unsafe fn starting(
         }
         Source::Log => {
             let (code, began) = match state.recording.parts.next(&shape) {
-                Ok(at) => match state.recording.parts.event(at) {
+                Ok(at) => match state.recording.parts.log().get(at) {
                     Some(event) => (event.outcome.code, event.outcome.began),
                     None => return SUCCESS,
                 },
@@ -127,7 +127,8 @@ pub(crate) unsafe fn starting(
             };
             if code == SUCCESS {
                 let target = target::resolved(&target, &mut state.objects.types);
-                let life = Life::Replayed(state.recording.parts.replayed().unwrap_or_default());
+                let life =
+                    Life::Replayed(state.recording.parts.open().replayed().unwrap_or_default());
                 let begun = Request::new(shape, target, is_message);
                 let begun = Request { began, life, ..begun };
                 let Ok(handle) = state.tracked.begin_replayed(&state.mpi, begun) else {

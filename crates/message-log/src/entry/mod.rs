@@ -152,7 +152,7 @@ fn run<T>(body: impl FnOnce(&mut State) -> T, failed: impl FnOnce(String) -> T) 
     begin_busy();
     match guard::caught(|| completely(&mut kept.state, body)) {
         Ok(result) => {
-            let is_inside = kept.state.recording.parts.is_any_open();
+            let is_inside = kept.state.recording.parts.open().is_any();
             let after = if is_inside { INSIDE } else { OUTSIDE };
             PHASE.store(after, Ordering::Relaxed);
             result
@@ -237,11 +237,11 @@ fn prepare() -> Result<(), String> {
 fn give_up(kept: &mut Kept, text: &str) {
     kept.failed = Some(text.into());
     let parts = &kept.state.recording.parts;
-    let after = match parts.source() {
+    let after = match parts.open().source() {
         // A broken replay must not send anything.
         Some(Source::Log) => FAILED,
         Some(Source::Mpi) => LOST,
-        None if parts.now() > 0 => LOST,
+        None if parts.instances().now() > 0 => LOST,
         None => DISABLED,
     };
     PHASE.store(after, Ordering::Relaxed);
@@ -278,7 +278,7 @@ pub(crate) fn close() {
         // An invalid state needs no closing.
         let _ = with(|state| {
             let parts = &mut state.recording.parts;
-            if parts.is_any_open() {
+            if parts.open().is_any() {
                 let part = parts.innermost().unwrap_or_default();
                 refuse::warn(&state.mpi, &format!("MPI_Finalize while part {part} is open"));
             }

@@ -79,10 +79,10 @@ impl State {
     /// Out of memory; the result of the call, which has done nothing.
     pub(crate) fn reserve(&mut self, call: Call, comm: usize, events: usize) -> Result<(), c_int> {
         let parts = &mut self.recording.parts;
-        if parts.source() != Some(Source::Mpi) || !parts.can_log() {
+        if parts.open().source() != Some(Source::Mpi) || !parts.can_log() {
             return Ok(());
         }
-        let room = parts.reserve(events).and_then(|()| self.tracked.requests.reserve());
+        let room = parts.log_mut().reserve(events).and_then(|()| self.tracked.requests.reserve());
         room.map_err(|NoMemory| refuse::no_room(&self.mpi, call, comm))
     }
 
@@ -127,7 +127,7 @@ impl State {
     /// `sent` is nothing, or the memory that the application passed to be sent.
     pub(crate) unsafe fn sum_of_sent(&mut self, peer: Option<c_int>, sent: &Target) -> u64 {
         let is_nobody = peer == Some(self.mpi.numbers.proc_null);
-        if !self.compares_sent || is_nobody || self.recording.parts.source().is_none() {
+        if !self.compares_sent || is_nobody || self.recording.parts.open().source().is_none() {
             return 0;
         }
         // SAFETY: by the caller's promise.

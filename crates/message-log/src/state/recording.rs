@@ -44,7 +44,7 @@ impl Recording {
 
     /// The source of a call's result inside parts.
     pub(crate) fn source(&self) -> Source {
-        self.parts.source().unwrap_or(Source::Mpi)
+        self.parts.open().source().unwrap_or(Source::Mpi)
     }
 
     /// Logs the outcome of a real call. Out of memory, the call fails.
@@ -148,7 +148,7 @@ impl Recording {
     fn replayed(&self, shape: &Shape) -> Option<&Event> {
         match self.source() {
             Source::Mpi => None,
-            Source::Log => self.parts.peek(shape),
+            Source::Log => self.parts.replaying()?.peek(shape),
         }
     }
 
@@ -164,23 +164,23 @@ impl Recording {
         nth: usize,
         target: &Target,
     ) {
-        if !self.parts.lacks(at, nth) {
+        if !self.parts.log().lacks(at, nth) {
             return;
         }
-        let event = self.parts.event(at);
+        let event = self.parts.log().get(at);
         let status = event.and_then(|event| event.outcome.items.as_slice().get(nth));
         let Some(status) = status.map(|item| item.status) else { return };
         let bytes = status.received(mpi);
         // SAFETY: by the caller's promise; the first run's status tells how many bytes were received.
         if let Some(payload) = unsafe { self.packed(mpi, target, Some(bytes)) } {
-            self.parts.keep(at, nth, payload);
+            self.parts.log_mut().keep(at, nth, payload);
         }
     }
 
     /// Records that this event received the message of the probe with number `began`, if that is not 0.
     pub(crate) fn has_taken(&mut self, event: u64, began: u64) {
         if began != 0 {
-            self.parts.takes(event, began);
+            self.parts.log_mut().takes(event, began);
         }
     }
 }

@@ -46,7 +46,7 @@ impl Store {
         if self.lineage == Some(lineage) && !as_read {
             return Ok(false);
         }
-        if parts.now() > 0 && !as_read {
+        if parts.instances().now() > 0 && !as_read {
             return Err("the checkpoint has a log of messages of other processes, and parts were \
                         begun in this one: a program restarts before it begins its first part"
                 .into());

@@ -48,7 +48,7 @@ struct Packaged {
 
 /// The log as regions. `None`: no part was ever begun.
 fn write_log(state: &mut State, regions: Regions<'_>) -> Result<Option<Packaged>> {
-    if state.store.is_unused() && state.recording.parts.now() == 0 {
+    if state.store.is_unused() && state.recording.parts.instances().now() == 0 {
         return Ok(None);
     }
     if let Some(text) = under_way(state) {
@@ -79,7 +79,7 @@ fn write_log(state: &mut State, regions: Regions<'_>) -> Result<Option<Packaged>
 fn under_way(state: &mut State) -> Option<String> {
     let parts = &state.recording.parts;
     let (id, begun) = parts.outermost()?;
-    state.tracked.under_way(id, begun, parts.source() == Some(parts::Source::Mpi))
+    state.tracked.under_way(id, begun, parts.open().source() == Some(parts::Source::Mpi))
 }
 
 /// The head of a log, if this process needs it because it has none.

@@ -1,36 +1,37 @@
 //! Requests that are not plain, accessed in place.
 
-use super::{Entry, Requests, NO_SLOT};
+use super::slots::{Entry, NO_SLOT};
+use super::Requests;
 use crate::requests::{EntryPosition, Request};
 
 impl Requests {
     /// Whether one more fits without allocating.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
-        self.free != NO_SLOT && self.spare.is_some()
+        self.slots.free != NO_SLOT && self.spare.is_some()
     }
 
     /// Whether a request with this handle is in the table.
     #[inline(always)]
     pub fn has(&self, handle: usize) -> bool {
-        if self.entries.is_empty() {
+        if self.slots.entries.is_empty() {
             return false;
         }
-        let place = self.find(handle);
-        self.entries.get(place).is_some_and(|entry| entry.handle != 0)
+        let place = self.slots.find(handle);
+        self.slots.entries.get(place).is_some_and(|entry| entry.handle != 0)
     }
 
     /// Adds a request for which there [is room](Self::has_room), with a new handle ([`has`](Self::has)):
     /// one that counts and receives nothing.
     #[inline(always)]
     pub fn insert_in_room(&mut self, handle: usize) -> Option<&mut Request> {
-        let (place, slot) = (self.find(handle), self.free);
-        let entry = self.entries.get_mut(place)?;
-        let at = self.slots.get_mut(slot as usize)?;
+        let (place, slot) = (self.slots.find(handle), self.slots.free);
+        let entry = self.slots.entries.get_mut(place)?;
+        let at = self.slots.all.get_mut(slot as usize)?;
         let known = at.known.insert(self.spare.take()?);
         known.handle = handle;
         *entry = Entry { handle, slot };
-        self.free = at.next;
+        self.slots.free = at.next;
         self.known += 1;
         Some(&mut known.request)
     }
@@ -42,9 +43,9 @@ impl Requests {
         if self.known == 0 {
             return None;
         }
-        let place = self.find(handle);
-        let entry = self.entries.get(place).filter(|entry| entry.handle != 0)?;
-        let known = self.slots.get(entry.slot as usize)?.known.as_deref()?;
+        let place = self.slots.find(handle);
+        let entry = self.slots.entries.get(place).filter(|entry| entry.handle != 0)?;
+        let known = self.slots.all.get(entry.slot as usize)?.known.as_deref()?;
         let place = EntryPosition { entry: place, slot: entry.slot };
         known.more.is_empty().then_some((place, &known.request))
     }
@@ -52,14 +53,14 @@ impl Requests {
     /// The request at a position, unless it is plain.
     #[inline(always)]
     pub fn at_mut(&mut self, place: EntryPosition) -> Option<&mut Request> {
-        let slot = self.slots.get_mut(place.slot as usize)?;
+        let slot = self.slots.all.get_mut(place.slot as usize)?;
         slot.known.as_deref_mut().map(|known| &mut known.request)
     }
 
     /// Removes the request at a position, which is not plain and the only one there.
     #[inline(always)]
     pub fn retire_at(&mut self, place: EntryPosition) {
-        let Some(slot) = self.slots.get_mut(place.slot as usize) else { return };
+        let Some(slot) = self.slots.all.get_mut(place.slot as usize) else { return };
         if let Some(mut known) = slot.known.take() {
             self.known -= 1;
             if self.spare.is_none() {
@@ -67,6 +68,6 @@ impl Requests {
                 self.spare = Some(known);
             }
         }
-        self.close(place.entry, place.slot);
+        self.slots.close(place.entry, place.slot);
     }
 }

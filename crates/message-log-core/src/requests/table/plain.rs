@@ -1,6 +1,7 @@
 //! Plain requests: begun outside parts, and usually complete before a part begins.
 
-use super::{Entry, Requests, NO_SLOT};
+use super::slots::{Entry, NO_SLOT};
+use super::Requests;
 use crate::counting::Counted;
 use crate::memory::{self, NoMemory};
 use crate::requests::Plain;
@@ -17,14 +18,14 @@ impl Requests {
     /// there is no room without allocating.
     #[inline(always)]
     pub fn insert_plain_alone(&mut self, handle: usize) -> Option<&mut Plain> {
-        if self.free == NO_SLOT {
+        if self.slots.free == NO_SLOT {
             return None;
         }
-        let (place, slot) = (self.find(handle), self.free);
-        let entry = self.entries.get_mut(place).filter(|entry| entry.handle == 0)?;
-        let at = self.slots.get_mut(slot as usize)?;
+        let (place, slot) = (self.slots.find(handle), self.slots.free);
+        let entry = self.slots.entries.get_mut(place).filter(|entry| entry.handle == 0)?;
+        let at = self.slots.all.get_mut(slot as usize)?;
         *entry = Entry { handle, slot };
-        self.free = at.next;
+        self.slots.free = at.next;
         self.plain += 1;
         Some(&mut at.plain)
     }
@@ -41,13 +42,13 @@ impl Requests {
         plain: Plain,
     ) -> Result<Option<Counted>, NoMemory> {
         let place = self.place_for(handle)?;
-        if self.entries[place].handle == 0 {
-            self.take_slot(place, handle);
-            self.slot_mut(place).plain = plain;
+        if self.slots.entries[place].handle == 0 {
+            self.slots.take_slot(place, handle);
+            self.slots.slot_mut(place).plain = plain;
             self.plain += 1;
             return Ok(None);
         }
-        let slot = self.slot_mut(place);
+        let slot = self.slots.slot_mut(place);
         if slot.known.is_none() {
             return Ok(Some(std::mem::replace(&mut slot.plain, plain).counted));
         }
@@ -57,7 +58,7 @@ impl Requests {
     /// Adds a request whose handle another one has, or has had.
     #[cold]
     fn insert_beside(&mut self, place: usize, plain: Plain) -> Result<Option<Counted>, NoMemory> {
-        let slot = self.slot_mut(place);
+        let slot = self.slots.slot_mut(place);
         if let Some(known) = &mut slot.known {
             if !plain.receives && !known.request.is_unique() {
                 let more = memory::push(&mut known.more, plain.known());
@@ -77,9 +78,9 @@ impl Requests {
         if self.plain == 0 {
             return None;
         }
-        let place = self.find(handle);
-        let entry = self.entries.get(place).filter(|entry| entry.handle != 0)?;
-        let slot = self.slots.get(entry.slot as usize)?;
+        let place = self.slots.find(handle);
+        let entry = self.slots.entries.get(place).filter(|entry| entry.handle != 0)?;
+        let slot = self.slots.all.get(entry.slot as usize)?;
         let place = EntryPosition { entry: place, slot: entry.slot };
         slot.known.is_none().then_some((place, &slot.plain.counted))
     }
@@ -87,13 +88,13 @@ impl Requests {
     /// The operation that the plain request at a position counts.
     #[inline(always)]
     pub fn counted_at(&self, place: EntryPosition) -> Option<&Counted> {
-        self.slots.get(place.slot as usize).map(|slot| &slot.plain.counted)
+        self.slots.all.get(place.slot as usize).map(|slot| &slot.plain.counted)
     }
 
     /// Removes a plain request.
     #[inline(always)]
     pub fn remove_at(&mut self, place: EntryPosition) {
         self.plain -= 1;
-        self.close(place.entry, place.slot);
+        self.slots.close(place.entry, place.slot);
     }
 }

@@ -20,7 +20,7 @@ impl Requests {
     /// The target of the operation with this number in a replay, if it is not a message: then its handle
     /// may be shared.
     pub fn target_same_handle(&self, began: u64) -> Option<&Target> {
-        let all = self.slots.iter().filter_map(|slot| slot.known.as_ref());
+        let all = self.slots.all.iter().filter_map(|slot| slot.known.as_ref());
         let requests = all.map(|known| &known.request);
         let mut alike = requests.filter(|request| {
             request.began == began

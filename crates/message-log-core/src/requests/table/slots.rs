@@ -1,9 +1,64 @@
 //! The positions of handles in the table, by open addressing, and the free slots.
 
-use super::{Entry, Requests, Slot, NO_SLOT};
 use crate::memory::{self, NoMemory};
+use crate::requests::request::{Plain, Request};
 
-impl Requests {
+/// No slot.
+pub(super) const NO_SLOT: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) handle: usize,
+    pub(super) request: Request,
+    /// Other requests with the same handle, in order.
+    pub(super) more: Vec<Request>,
+}
+
+impl Known {
+    pub(super) fn new(handle: usize, request: Request) -> Known {
+        Known { handle, request, more: Vec::new() }
+    }
+}
+
+/// A handle (0: free) and its slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Entry {
+    pub(super) handle: usize,
+    pub(super) slot: u32,
+}
+
+/// The contents of a slot.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    /// A request that is not plain.
+    pub(super) known: Option<Box<Known>>,
+    /// A plain request.
+    pub(super) plain: Plain,
+    /// The next free slot, if this one is free.
+    pub(super) next: u32,
+}
+
+/// The positions of handles, and the slots.
+#[derive(Debug)]
+pub(super) struct Slots {
+    /// Entries; 0 is no library's request. Their number is a power of two, at most half of them used, or
+    /// 0.
+    pub(super) entries: Vec<Entry>,
+    /// The number of entries minus one, or 0.
+    mask: usize,
+    /// Half the number of entries.
+    pub(super) all: Vec<Slot>,
+    /// The first free slot.
+    pub(super) free: u32,
+}
+
+impl Default for Slots {
+    fn default() -> Slots {
+        Slots { entries: Vec::new(), mask: 0, all: Vec::new(), free: NO_SLOT }
+    }
+}
+
+impl Slots {
     /// Ensures a free slot, and so a free entry.
     #[inline]
     pub(super) fn room_for_one(&mut self) -> Result<(), NoMemory> {
@@ -13,11 +68,26 @@ impl Requests {
         }
     }
 
-    /// The entry of a handle, or the free one for it, with room.
+    /// The slot of the entry at a position.
     #[inline]
-    pub(super) fn place_for(&mut self, handle: usize) -> Result<usize, NoMemory> {
-        self.room_for_one().inspect_err(|_| self.has_overlooked = true)?;
-        Ok(self.find(handle))
+    pub(super) fn slot(&self, place: usize) -> &Slot {
+        &self.all[self.entries[place].slot as usize]
+    }
+
+    /// The same, for changes.
+    #[inline]
+    pub(super) fn slot_mut(&mut self, place: usize) -> &mut Slot {
+        &mut self.all[self.entries[place].slot as usize]
+    }
+
+    /// The position of a known handle.
+    #[inline]
+    pub(super) fn place(&self, handle: usize) -> Option<usize> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let place = self.find(handle);
+        (self.entries[place].handle != 0).then_some(place)
     }
 
     /// The preferred entry of a handle: handles are addresses or small numbers, and one multiplication
@@ -44,7 +114,7 @@ impl Requests {
     /// Uses the free slot for a handle with a free entry.
     pub(super) fn take_slot(&mut self, place: usize, handle: usize) {
         self.entries[place] = Entry { handle, slot: self.free };
-        self.free = self.slots[self.free as usize].next;
+        self.free = self.all[self.free as usize].next;
     }
 
     /// Frees an entry and its slot, and moves following entries that would not be found any more.
@@ -52,7 +122,7 @@ impl Requests {
     pub(super) fn close(&mut self, hole: usize, at: u32) {
         let Some(entry) = self.entries.get_mut(hole) else { return };
         entry.handle = 0;
-        let Some(slot) = self.slots.get_mut(at as usize) else { return };
+        let Some(slot) = self.all.get_mut(at as usize) else { return };
         slot.next = self.free;
         self.free = at;
         if slot.known.is_some() {
@@ -86,13 +156,13 @@ impl Requests {
     /// Doubles the table, of which at most half is used.
     #[cold]
     fn grow(&mut self) -> Result<(), NoMemory> {
-        let before = self.slots.len();
+        let before = self.all.len();
         let len = (2 * self.entries.len()).max(64);
         let mut larger = memory::room(len)?;
-        self.slots.try_reserve_exact(len / 2 - before)?;
+        self.all.try_reserve_exact(len / 2 - before)?;
         larger.resize_with(len, Entry::default);
-        self.slots.resize_with(len / 2, Slot::default);
-        for (place, slot) in self.slots.iter_mut().enumerate().skip(before) {
+        self.all.resize_with(len / 2, Slot::default);
+        for (place, slot) in self.all.iter_mut().enumerate().skip(before) {
             slot.next = self.free;
             self.free = place as u32;
         }

@@ -27,7 +27,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
     if code != SUCCESS {
         return code;
     }
-    let Some(event) = state.recording.parts.event(at) else { return SUCCESS };
+    let Some(event) = state.recording.parts.log().get(at) else { return SUCCESS };
     let outcome = &event.outcome;
     let write = |to: *mut c_int, value| {
         if !to.is_null() {
@@ -129,7 +129,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
 /// # Safety
 /// As for [`complete`](super::complete).
 unsafe fn wait_for_resent(state: &mut State, call: &Completion, at: Position, first: u64) -> c_int {
-    let Some(event) = state.recording.parts.event(at) else { return SUCCESS };
+    let Some(event) = state.recording.parts.log().get(at) else { return SUCCESS };
     let items = event.outcome.items.as_slice();
     let is_coming = |item: &Item| item.began > first;
     let count = items.iter().filter(|item| is_coming(item)).count();
