@@ -1,7 +1,7 @@
 //! The log of messages without MPI: `crates/message-log` makes the calls, and asks this crate what they mean.
 //!
-//! Handles, addresses and statuses are numbers and bytes here: nothing calls MPI, and nothing is read or
-//! written through an address. So random histories test all of it.
+//! Handles, addresses and statuses are numbers and bytes here, and nothing calls MPI. So random histories test
+//! all of it.
 //!
 //! The modules, bottom-up:
 //!

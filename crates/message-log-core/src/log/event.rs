@@ -165,6 +165,7 @@ impl Links {
 }
 
 impl From<Option<Link>> for Links {
+    #[inline]
     fn from(link: Option<Link>) -> Links {
         link.map_or(Links::None, Links::One)
     }

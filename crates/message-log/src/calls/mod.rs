@@ -1,7 +1,8 @@
 //! What each kind of call does inside and outside parts.
 //!
-//! Inside parts a call has two branches, selected by the [source](Source) of its result: with [`Source::Mpi`] the call is
-//! real, and its event is recorded; with [`Source::Log`] the next event has the outcome of the first run.
+//! Inside parts a call has two branches, selected by the [source](Source) of its result: with [`Source::Mpi`]
+//! the call is real, and its event is recorded; with [`Source::Log`] the next event has the outcome of the
+//! first run.
 
 pub(crate) mod collective;
 pub(crate) mod completion;

@@ -4,7 +4,7 @@
 //!
 //! Room for the call's log entry is checked before the call. What cannot be known before, such as an error,
 //! goes to the general path, which gets the return code instead of calling MPI. Nothing here may panic, nor
-//! may the code that stores payloads (`crate::log`): no panic would be caught.
+//! may the code that stores payloads (`message_log_core::log`): no panic would be caught.
 //! Each function is compiled into each call twice, with `at` as a constant.
 
 mod requests;
