@@ -46,6 +46,7 @@ mod collective;
 mod initial_state;
 mod same_settings;
 mod start;
+mod state_hash;
 mod stop;
 mod storage;
 mod verify;

@@ -7,9 +7,9 @@ use super::position::{Identity, Marker, Role};
 use super::replay::ReplayCheck;
 use super::same_settings;
 use super::settings::{names_of, Settings};
+use super::state_hash::{hash_of, unstable};
 use super::store_contents::{self, CommonContents, Report, StoreContents};
 use super::stored_hashes::StoredHashes;
-use super::verify;
 use super::{schedule_error, ClientAccess, Problem};
 use client::Client;
 use errors::{Error, Kind, Result};
@@ -89,7 +89,7 @@ pub(super) fn begin(
         };
         let stored = found.states.iter().find(|kept| kept.state == 0).and_then(|kept| kept.hash);
         if let (Some(now), Some(stored)) = (hash, stored.filter(|stored| Some(*stored) != hash)) {
-            let unstable = verify::unstable(settings, problem, access, 0, now)?;
+            let unstable = unstable(settings, problem, access, 0, now)?;
             return Err(unstable.unwrap_or_else(|| initial_state::refusal(settings, now, stored)));
         }
         let mut replay = settings.verify.then(|| ReplayCheck::new(of.steps));
@@ -178,23 +178,4 @@ fn all_succeeded(access: &impl ClientAccess, own: Result<()>, what: &str) -> Res
             Err(error.told_by_another())
         }
     }
-}
-
-/// A hash of the application's current state; never 0.
-pub(super) fn hash_of(
-    settings: &Settings,
-    problem: &mut dyn Problem,
-    access: &impl ClientAccess,
-    state: u64,
-) -> Result<u64> {
-    let hash = match problem.hash(state)? {
-        Some(hash) => hash,
-        None => access.with(|client| client.digest_of(&settings.name))?.ok_or_else(|| {
-            Error::invalid(
-                "some of the state is in device memory, which is not read for a hash: a hash \
-                 function of the application's is needed",
-            )
-        })?,
-    };
-    Ok(hash.max(1))
 }

@@ -1,10 +1,8 @@
 //! Verifies the states of a run, if replays are verified.
 
-use super::replay::unstable_hash;
 use super::run::Run;
-use super::settings::Settings;
-use super::start::hash_of;
-use super::{ClientAccess, Problem};
+use super::state_hash::{hash_of, unstable};
+use super::ClientAccess;
 use errors::{Error, Kind, Result};
 
 impl<R: ClientAccess> Run<'_, R> {
@@ -92,19 +90,4 @@ impl<R: ClientAccess> Run<'_, R> {
     fn unstable(&mut self, state: u64, hash: u64) -> Result<Option<Error>> {
         unstable(self.settings, self.problem, self.access, state, hash)
     }
-}
-/// The error if hashing the application's current state again gives another hash.
-pub(super) fn unstable(
-    settings: &Settings,
-    problem: &mut dyn Problem,
-    access: &impl ClientAccess,
-    state: u64,
-    hash: u64,
-) -> Result<Option<Error>> {
-    let given = problem.hash(state)?.map(|hash| hash.max(1));
-    let again = match given {
-        Some(again) => again,
-        None => hash_of(settings, problem, access, state)?,
-    };
-    Ok((again != hash).then(|| unstable_hash(state, hash, again, given.is_some())))
 }

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
+use crate::handles::fresh_handle;
 use crate::queue::{Kind, Stream};
-use crate::registry::fresh_handle;
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
 

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::abi::{STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::capture;
 use crate::config;
+use crate::handles::fresh_handle;
 use crate::queue::{ContextHealth, Kind, Operation, Stream, Ticket, Work};
-use crate::registry::fresh_handle;
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
 

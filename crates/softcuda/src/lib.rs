@@ -31,6 +31,7 @@ mod address_space;
 mod capture;
 mod config;
 mod context;
+mod handles;
 mod in_flight;
 mod inject;
 mod intervals;

@@ -5,8 +5,7 @@
 //! a stale or invented one is recognised and cannot crash anything.
 
 use std::collections::{HashMap, HashSet};
-use std::ptr::without_provenance_mut;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use once_cell::sync::OnceCell;
@@ -14,8 +13,9 @@ use once_cell::sync::OnceCell;
 use crate::abi::{CUevent, CUfunction, CUmodule, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::config;
 use crate::context::Context;
+use crate::handles::{as_handle, as_pointer, fresh_handle};
 use crate::kernels::Kernel;
-use crate::memory::Memory;
+use crate::memory::{Memory, Operand};
 use crate::misuse;
 use crate::ptx::Code;
 use crate::queue::{ContextHealth, Kind, Stream, Ticket};
@@ -133,21 +133,12 @@ pub(crate) fn driver() -> Outcome<&'static Driver> {
     DRIVER.get().ok_or(Status::NOT_INITIALIZED)
 }
 
-/// A number that names a new object. It looks like an address, as a driver's
-/// handles do, but is none.
-pub(crate) fn fresh_handle() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0x5c00_0000_0040);
-    NEXT.fetch_add(0x40, Ordering::Relaxed)
-}
-
-/// A handle's number as the pointer that programs know it as.
-pub(crate) fn as_pointer<T>(handle: u64) -> *mut T {
-    without_provenance_mut(handle as usize)
-}
-
-/// The number of a handle.
-pub(crate) fn as_handle<T>(pointer: *mut T) -> u64 {
-    pointer.addr() as u64
+impl Operand {
+    /// Where this library reads and writes it. To be asked when the work is done: managed pages move then.
+    pub(crate) fn pointer(&self) -> *mut u8 {
+        let address = self.bring(driver().ok().map(|driver| &driver.memory));
+        std::ptr::with_exposed_provenance_mut(address as usize)
+    }
 }
 
 impl Objects {

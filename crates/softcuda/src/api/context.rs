@@ -8,7 +8,7 @@ use super::entry::{enter, give, give_if_wanted, not_null, Call, Needs};
 use crate::abi::{CUcontext, CUdevice, Result};
 use crate::capture;
 use crate::context::Context;
-use crate::registry::{as_handle, as_pointer};
+use crate::handles::{as_handle, as_pointer};
 use crate::status::{Outcome, Status};
 use crate::thread;
 

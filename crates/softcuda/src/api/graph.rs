@@ -5,7 +5,7 @@ use std::ffi::{c_uint, c_void};
 use super::entry::{enter, give, not_null, Needs};
 use crate::abi::{CUstream, Result};
 use crate::capture;
-use crate::registry::{as_handle, as_pointer};
+use crate::handles::{as_handle, as_pointer};
 use crate::status::Status;
 
 /// Sets the calling thread's capture mode to the value given, and returns the previous one.

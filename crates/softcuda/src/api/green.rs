@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 use super::entry::{enter, give, not_null, Needs};
 use super::stream::kind;
 use crate::abi::{CUcontext, CUdevice, CUstream, Result};
-use crate::registry::{as_handle, as_pointer};
+use crate::handles::{as_handle, as_pointer};
 use crate::status::Status;
 
 /// `CUgreenCtx`.

@@ -9,9 +9,9 @@ use crate::abi::{
     LOCATION_DEVICE,
 };
 use crate::address_space::{Protection, GRANULARITY};
+use crate::handles::fresh_handle;
 use crate::memory::{span, Access, Memory, State};
 use crate::physical::{Charge, Physical};
-use crate::registry::fresh_handle;
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
 

@@ -26,7 +26,6 @@ use crate::in_flight::{self, InUse};
 use crate::intervals::Intervals;
 use crate::misuse;
 use crate::physical::{Meter, Physical};
-use crate::registry;
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
 
@@ -115,15 +114,12 @@ pub(crate) struct Operand {
 }
 
 impl Operand {
-    /// Where this library reads and writes it. To be asked when the work is done: managed pages move then.
-    pub(crate) fn pointer(&self) -> *mut u8 {
-        let address = match (&self.managed, registry::driver()) {
-            (Some((managed, range, access)), Ok(driver)) => {
-                driver.memory.bring(managed, range, *access)
-            }
+    /// Where this library reads and writes it; managed pages move there.
+    pub(crate) fn bring(&self, memory: Option<&Memory>) -> u64 {
+        match (&self.managed, memory) {
+            (Some((managed, range, access)), Some(memory)) => memory.bring(managed, range, *access),
             _ => self.address,
-        };
-        std::ptr::with_exposed_provenance_mut(address as usize)
+        }
     }
 }
 

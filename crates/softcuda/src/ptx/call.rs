@@ -1,7 +1,7 @@
 //! Calls of the module's functions.
 
+use super::instruction::{Code, Instruction};
 use super::scope::Scope;
-use super::statement::{Code, Instruction};
 
 /// `call (returned), function, (parameters)`: the first and the last may be missing.
 pub(super) fn call(scope: &mut Scope, it: &Instruction) -> Code {

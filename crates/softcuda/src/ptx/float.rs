@@ -1,8 +1,8 @@
 //! Floating-point instructions. For approximate ones (`.approx`) the C library's functions are used, which
 //! are more accurate.
 
+use super::instruction::{Code, Instruction};
 use super::scope::{c_type, Scope};
-use super::statement::{Code, Instruction};
 
 /// The code of an instruction with operands `a`, `b` and `c`; `@` becomes the suffix of the type.
 fn formula(name: &str) -> Option<(usize, &'static str)> {

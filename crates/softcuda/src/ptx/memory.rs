@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::instruction::{elements, Code, Instruction, NOT_KNOWN};
 use super::scope::{c_type, Scope};
-use super::statement::{elements, Code, Instruction, NOT_KNOWN};
 use super::text::{bytes_of, integer};
 
 pub(super) fn load(scope: &Scope, it: &Instruction) -> Code {

@@ -10,6 +10,7 @@ mod call;
 mod compile;
 mod float;
 mod function;
+mod instruction;
 mod memory;
 mod scope;
 mod shared;

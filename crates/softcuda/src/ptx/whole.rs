@@ -1,7 +1,7 @@
 //! Integer instructions.
 
+use super::instruction::{Code, Instruction, NOT_KNOWN};
 use super::scope::{c_type, Scope};
-use super::statement::{Code, Instruction, NOT_KNOWN};
 use super::text::bytes_of;
 
 /// Arithmetic, logic and bits.
