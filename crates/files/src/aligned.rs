@@ -1,7 +1,7 @@
 //! Writing bytes that lie in memory as they lie in the pages of the file.
 //!
-//! A checkpoint's header has 20 bytes or some more, so a region that begins with a page of memory is askew to the
-//! pages of its file. The kernel's copy of such bytes took 1.5 times as long as one of aligned bytes; a copy to where
+//! A checkpoint's header has 20 bytes or some more, so a region that begins with a page of memory does not begin with
+//! one of its file. The kernel's copy of such bytes took 1.5 times as long as one of aligned bytes; a copy to where
 //! they are aligned, within the processor's caches, takes a tenth of that.
 
 use std::fs::File;
@@ -39,14 +39,14 @@ impl Aligned {
         offset: u64,
         path: &Path,
     ) -> Result<()> {
-        let askew = |at: usize| (offset as usize).wrapping_sub(at) % PAGE;
-        if bytes.len() < LEAST || askew(bytes.as_ptr() as usize) == 0 {
+        let shift = |at: usize| (offset as usize).wrapping_sub(at) % PAGE;
+        if bytes.len() < LEAST || shift(bytes.as_ptr() as usize) == 0 {
             return files::write_all_at(file, bytes, offset, path);
         }
         if self.0.is_empty() {
             self.0 = vec![0; PIECE + PAGE];
         }
-        let begin = askew(self.0.as_ptr() as usize);
+        let begin = shift(self.0.as_ptr() as usize);
         let mut at = offset;
         for piece in bytes.chunks(PIECE) {
             let aligned = &mut self.0[begin..begin + piece.len()];
