@@ -36,8 +36,12 @@ impl FileSide {
 
     /// Warns, once per name, how many versions are in the persist backlog.
     pub fn warn_of_backlog(&self, name: &str) {
-        if !self.asked.lock().insert(name.to_owned()) {
-            return;
+        {
+            let mut asked = self.asked.lock();
+            if asked.contains(name) {
+                return;
+            }
+            asked.insert(name.to_owned());
         }
         let what = match self.backlog(name).len() {
             0 => return,
