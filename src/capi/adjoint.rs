@@ -202,7 +202,7 @@ pub(super) fn protect_part(
         }
     };
     let memory = Memory::new(id, ptr as u64, count, base_size)?;
-    with_client(|client| client.protect(Some(&name), id, memory))
+    with_client(|client| client.protecting().protect(Some(&name), id, memory))
 }
 
 /// Asks the adjoint computation under way, or the next one, to stop as soon as a later one can go on
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn VELOC_Adjoint_discard(name: *const c_char) -> c_int {
     status("VELOC_Adjoint_discard", || {
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
-        with_client(|client| client.discard(&names_of(name)))
+        with_client(|client| client.managed().discard(&names_of(name)))
     })
 }
 

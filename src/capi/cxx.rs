@@ -149,7 +149,7 @@ pub unsafe extern "C" fn VELOC_Cxx_protect(
         let object: Arc<dyn Object> = Arc::new(unsafe { object.read() });
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
-        with_client(|client| client.protect_object(Some(name), id, object))
+        with_client(|client| client.protecting().protect_object(Some(name), id, object))
     })
 }
 

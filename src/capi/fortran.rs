@@ -64,7 +64,11 @@ pub unsafe extern "C" fn VELOC_Fortran_protect(
         // A name of blanks has none left behind it, and is no name.
         let group = (!name.is_empty()).then(|| name.trim_end_matches(' '));
         with_client(|client| {
-            client.protect(group, id, Memory::new(id, address as u64, count, base_size)?)
+            client.protecting().protect(
+                group,
+                id,
+                Memory::new(id, address as u64, count, base_size)?,
+            )
         })
     })
 }
@@ -97,7 +101,7 @@ pub unsafe extern "C" fn VELOC_Fortran_protect_list(list: *const Region, n: usiz
         };
         let memory = |(place, region)| memory(region).map_err(|error| error.within(called(place)));
         let regions = list.iter().enumerate().map(memory).collect::<Result<_>>()?;
-        with_client(|client| client.protect_list(regions, called))
+        with_client(|client| client.protecting().protect_list(regions, called))
     })
 }
 

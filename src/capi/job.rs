@@ -7,7 +7,7 @@ use std::time::Instant;
 use log::LevelFilter;
 
 use super::boundary::{end_client, print_errors, start_client, status, string, with_client};
-use client::Client;
+use client::{memory, Client};
 use config::Config;
 use errors::{Error, Result};
 use mpi::{Comm, Mpi};
@@ -236,6 +236,6 @@ pub extern "C" fn VELOC_Finalize(drain: c_int) -> c_int {
 pub unsafe extern "C" fn VELOC_Set_stream(stream: *mut c_void) -> c_int {
     status("VELOC_Set_stream", || {
         // SAFETY: the caller's promise.
-        with_client(|client| unsafe { client.set_stream(stream) })
+        with_client(|client| unsafe { memory::set_stream(client.engine(), stream) })
     })
 }

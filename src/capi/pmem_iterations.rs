@@ -256,7 +256,7 @@ pub unsafe extern "C" fn VELOC_Pmem_restart(
         let (found, checkpoint) = with_client(|client| {
             let newest = |bound| mine.clone().and_then(|pmem| pmem.iterations.newest(bound));
             let neither = || mine.clone().and_then(|pmem| pmem.iterations.check_new());
-            client.newest_of_arrays(name.unwrap_or_default(), able, newest, neither)
+            client.search().newest_of_arrays(name.unwrap_or_default(), able, newest, neither)
         })?;
         let (newest, restored) = match mine?.iterations.go_on(found, checkpoint.map(i64::from))? {
             Newest::Nothing => (-1, -1),

@@ -22,7 +22,7 @@ pub unsafe extern "C" fn VELOC_Prefetch_enqueue(name: *const c_char, version: c_
     status("VELOC_Prefetch_enqueue", || {
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
-        with_client(|client| client.prefetch_enqueue(name, version))
+        with_client(|client| client.hints().enqueue(name, version))
     })
 }
 
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn VELOC_Prefetch_enqueue(name: *const c_char, version: c_
 pub extern "C" fn VELOC_Prefetch_start() -> c_int {
     status("VELOC_Prefetch_start", || {
         with_client(|client| {
-            client.prefetch_start();
+            client.hints().start();
             Ok(())
         })
     })
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn VELOC_Next_prefetched(
     let there = guarded("VELOC_Next_prefetched", || {
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
-        with_client(|client| client.is_prefetched(name, version, region_id))
+        with_client(|client| client.hints().is_prefetched(name, version, region_id))
     });
     there.unwrap_or(false)
 }

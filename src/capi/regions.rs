@@ -40,7 +40,7 @@ pub extern "C" fn VELOC_Mem_protect(
 ) -> c_int {
     status("VELOC_Mem_protect", || {
         with_client(|client| {
-            client.protect(None, id, Memory::new(id, ptr as u64, count, base_size)?)
+            client.protecting().protect(None, id, Memory::new(id, ptr as u64, count, base_size)?)
         })
     })
 }
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn VELOC_Mem_protect_list(list: *const VELOC_Region, n: us
         // SAFETY: the caller's promise.
         let list = unsafe { entries(list, n) }?;
         let regions = memories(list)?;
-        with_client(|client| client.protect_list(regions, called))
+        with_client(|client| client.protecting().protect_list(regions, called))
     })
 }
 
@@ -218,7 +218,7 @@ fn protect(
             }
             let mut memory = Memory::new(id, address, count, base_size)?;
             memory.terms = terms;
-            client.protect(None, id, memory)
+            client.protecting().protect(None, id, memory)
         })
     })
 }
@@ -250,7 +250,7 @@ pub extern "C" fn VELOC_Mem_capture(id: c_int, mode: c_int) -> c_int {
                 )))
             }
         };
-        with_client(|client| client.set_capture(id, way))
+        with_client(|client| client.protecting().set_capture(id, way))
     })
 }
 
@@ -289,7 +289,7 @@ impl Release for Routine {
 /// Source: VELOC_Mem_unprotect of VELOC 1.8.
 #[no_mangle]
 pub extern "C" fn VELOC_Mem_unprotect(id: c_int) -> c_int {
-    status("VELOC_Mem_unprotect", || with_client(|client| client.unprotect(None, id)))
+    status("VELOC_Mem_unprotect", || with_client(|client| client.protecting().unprotect(None, id)))
 }
 
 /// Ends the protection of all regions but those of `VELOC_Region_protect`.
@@ -299,7 +299,7 @@ pub extern "C" fn VELOC_Mem_unprotect(id: c_int) -> c_int {
 /// Source: VELOC_Mem_clear of VELOC 1.8.
 #[no_mangle]
 pub extern "C" fn VELOC_Mem_clear() -> c_int {
-    status("VELOC_Mem_clear", || with_client(|client| client.unprotect_all(None)))
+    status("VELOC_Mem_clear", || with_client(|client| client.protecting().unprotect_all(None)))
 }
 
 /// Protects a region of memory for the checkpoints of one name alone.
@@ -331,7 +331,11 @@ pub unsafe extern "C" fn VELOC_Region_protect(
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
         with_client(|client| {
-            client.protect(Some(name), id, Memory::new(id, ptr as u64, count, base_size)?)
+            client.protecting().protect(
+                Some(name),
+                id,
+                Memory::new(id, ptr as u64, count, base_size)?,
+            )
         })
     })
 }
@@ -352,7 +356,7 @@ pub unsafe extern "C" fn VELOC_Region_unprotect(id: c_int, name: *const c_char) 
     status("VELOC_Region_unprotect", || {
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
-        with_client(|client| client.unprotect(Some(name), id))
+        with_client(|client| client.protecting().unprotect(Some(name), id))
     })
 }
 
@@ -370,6 +374,6 @@ pub unsafe extern "C" fn VELOC_Region_clear(name: *const c_char) -> c_int {
     status("VELOC_Region_clear", || {
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
-        with_client(|client| client.unprotect_all(Some(name)))
+        with_client(|client| client.protecting().unprotect_all(Some(name)))
     })
 }

@@ -37,8 +37,8 @@ pub(super) fn search(
     version: c_int,
     of: Option<u32>,
 ) -> Result<std::result::Result<c_int, String>> {
-    let found = client.restart_test(name, version, of)?;
-    Ok(found.ok_or_else(|| client.nothing_found(name, version, of)))
+    let found = client.search().restart_test(name, version, of)?;
+    Ok(found.ok_or_else(|| client.search().nothing_found(name, version, of)))
 }
 
 /// Runs the body of a call that searches for the newest version.

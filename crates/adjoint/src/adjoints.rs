@@ -50,17 +50,17 @@ pub(crate) struct ClientFiles<'a> {
 impl AdjointFiles for ClientFiles<'_> {
     fn has(&self, version: i32, kind: usize) -> bool {
         match LEVELS.get(kind) {
-            Some(level) => self.client.has_file(self.name, version, *level),
-            None => self.client.has_parities(self.name, version),
+            Some(level) => self.client.versions().has_file(self.name, version, *level),
+            None => self.client.versions().has_parities(self.name, version),
         }
     }
 
     fn may_protect(&self, version: i32) -> bool {
-        self.client.may_have_parities(self.name, version)
+        self.client.versions().may_have_parities(self.name, version)
     }
 
     fn retire(&self, version: i32, level: FileLevel) -> Result<bool> {
-        self.client.retire(self.name, version, level)
+        self.client.versions().retire(self.name, version, level)
     }
 }
 
@@ -106,7 +106,7 @@ impl Adjoints {
     pub(crate) fn store(&mut self, client: &mut Client, fine: u64) -> Result<()> {
         let before = self.stored;
         let version = self.begin(fine)?;
-        client.take_managed(&self.name, version, None, true).inspect_err(|_| self.stored = before)
+        client.managed().take(&self.name, version, None, true).inspect_err(|_| self.stored = before)
     }
 
     /// The version of the next adjoint, which has come to state `fine`.

@@ -66,7 +66,7 @@ impl<R: ClientAccess> Run<'_, R> {
     }
 
     fn empty_message(&self) -> Result<Message> {
-        self.access.with(|client| Ok(Message::empty(client.rounds())))
+        self.access.with(|client| Ok(Message::empty(client.processes().rounds())))
     }
 
     fn exchange_messages(&mut self, message: Message) -> Result<Message> {
@@ -102,7 +102,7 @@ impl<R: ClientAccess> Run<'_, R> {
         exchange.end();
         // Evens out the rounds that some processes have begun and others have not.
         self.access.with(|client| {
-            client.even(all.rounds);
+            client.managed().even(all.rounds);
             Ok(())
         })?;
         // The failure here may be a consequence of the first one.

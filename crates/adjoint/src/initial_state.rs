@@ -35,7 +35,8 @@ pub(super) fn compare(
         None => Ok(None),
     };
     let verdict: Verdict = own.clone().map_err(|error| error.to_string());
-    let (all, rank) = access.with(|client| Ok((client.exchange(&verdict)?, client.rank()?)))?;
+    let (all, rank) = access
+        .with(|client| Ok((client.processes().exchange(&verdict)?, client.processes().rank()?)))?;
     let own = own?;
     let failed =
         all.iter().zip(0..).find_map(|(verdict, rank)| Some((verdict.as_ref().err()?, rank)));
@@ -74,7 +75,7 @@ fn compare_with(
         return Ok(None);
     }
     let hashes = now.zip(kept.hash);
-    let differences = match access.with(|client| client.differences(name, version)) {
+    let differences = match access.with(|client| client.managed().differences(name, version)) {
         Ok(differences) if differences.is_empty() => return Ok(None),
         Ok(differences) => text_of(&differences),
         Err(error) => return unread(settings, hashes, &error).map(|()| None),

@@ -116,7 +116,7 @@ impl<R: ClientAccess> Run<'_, R> {
         }
         match self.problem.hash(state)? {
             Some(hash) => Ok(Some(hash)),
-            None => self.access.with(|client| client.digest_of(&self.settings.name)),
+            None => self.access.with(|client| client.protecting().digest_of(&self.settings.name)),
         }
     }
 }

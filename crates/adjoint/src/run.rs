@@ -37,19 +37,19 @@ pub fn run(
     let since = Instant::now();
     let (adjoints, hashes) = (settings.name_of_adjoints(), settings.name_of_hashes());
     let ended = begin(settings, problem, access).and_then(|begun| {
-        let exchange =
-            access.with(|client| client.channel()?.map(ProgressExchange::over).transpose())?;
+        let exchange = access
+            .with(|client| client.processes().channel()?.map(ProgressExchange::over).transpose())?;
         Run::new(settings, problem, access, begun, since, asked, exchange)?.drive()
     });
     // The application's memory may become invalid after the return.
     let cleared = access.with(|client| {
-        client.release_names();
+        client.protecting().release_names();
         for name in [&settings.name, &hashes] {
-            client.choose_parities_from(name, true);
+            client.versions().choose_parities_from(name, true);
         }
-        client.unprotect_all(Some(&settings.name))?;
-        client.unprotect_all(Some(&adjoints))?;
-        client.unprotect_all(Some(&hashes))
+        client.protecting().unprotect_all(Some(&settings.name))?;
+        client.protecting().unprotect_all(Some(&adjoints))?;
+        client.protecting().unprotect_all(Some(&hashes))
     });
     match (ended, cleared) {
         (Ok(outcome), cleared) => cleared.map(|()| outcome),
@@ -116,9 +116,9 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         let Start { course, of, states, adjoints: adjoint, hashes, found, common, replay } = begun;
         let steps = of.steps;
         let (first_read_order, durable, levels) = access.with(|client| {
-            let levels =
-                [FileLevel::Scratch, FileLevel::Persistent].map(|level| client.has_level(level));
-            Ok((client.reserve_hints(steps + 1), client.keeps_files(), levels))
+            let levels = [FileLevel::Scratch, FileLevel::Persistent]
+                .map(|level| client.versions().has_level(level));
+            Ok((client.hints().reserve(steps + 1), client.versions().keeps_files(), levels))
         })?;
         let there: BTreeSet<i32> = match common.resumes {
             true => found.adjoints.iter().map(|(version, _)| *version).collect(),
@@ -205,7 +205,7 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         let places: Vec<(i32, u64)> =
             needed.map(|(slot, state)| (*slot as i32, self.read_order(*state))).collect();
         self.access.with(|client| {
-            client.expect_all(&self.settings.name, &places);
+            client.hints().expect_all(&self.settings.name, &places);
             Ok(())
         })
     }
@@ -219,8 +219,8 @@ impl<'a, R: ClientAccess> Run<'a, R> {
     /// lost; and in the reverse sweep adjoints rather than states, which are soon overwritten.
     fn choose_parities(&self, reverse: bool) -> Result<()> {
         self.access.with(|client| {
-            client.choose_parities_from(&self.settings.name_of_hashes(), false);
-            client.choose_parities_from(&self.settings.name, !reverse);
+            client.versions().choose_parities_from(&self.settings.name_of_hashes(), false);
+            client.versions().choose_parities_from(&self.settings.name, !reverse);
             Ok(())
         })
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
 use super::ClientAccess;
-use client::alike::{self, Given};
+use collective::alike::{self, Given};
 use errors::Result;
 
 /// A process's settings as texts, or why it cannot take part.
@@ -23,7 +23,9 @@ pub(crate) fn check(settings: Result<&Settings>, access: &impl ClientAccess) -> 
         Ok(settings) => Ok(settings.texts()),
         Err(error) => Err(error.to_string()),
     };
-    let all = access.with(|client| Ok((client.exchange(&Proposal(asked))?, client.rank()?)));
+    let all = access.with(|client| {
+        Ok((client.processes().exchange(&Proposal(asked))?, client.processes().rank()?))
+    });
     settings?;
     let (all, rank) = all?;
     let all: Vec<Given> = all.into_iter().map(|proposal| proposal.0).collect();

@@ -36,7 +36,8 @@ pub(super) fn begin(
     same_settings::check(Ok(settings), access)?;
     let (name_of_adjoints, name_of_hashes) =
         (settings.name_of_adjoints(), settings.name_of_hashes());
-    let (durable, ranks) = access.with(|client| Ok((client.keeps_files(), client.ranks()?)))?;
+    let (durable, ranks) =
+        access.with(|client| Ok((client.versions().keeps_files(), client.processes().ranks()?)))?;
     let of = Identity {
         tag: settings.tag,
         steps: settings.steps as u64,
@@ -48,32 +49,32 @@ pub(super) fn begin(
     let mut prepare = || -> Result<ConfiguredSchedule> {
         let course = settings.course(durable)?;
         access.with(|client| {
-            client.check_idle(&settings.name)?;
-            client.manage(&settings.name, states.object())?;
-            client.manage(&name_of_adjoints, adjoints.object())?;
-            client.manage(&name_of_hashes, hashes.object())?;
-            client.hold_names(names_of(&settings.name));
+            client.managed().check_idle(&settings.name)?;
+            client.protecting().manage(&settings.name, states.object())?;
+            client.protecting().manage(&name_of_adjoints, adjoints.object())?;
+            client.protecting().manage(&name_of_hashes, hashes.object())?;
+            client.protecting().hold_names(names_of(&settings.name));
             Ok(())
         })?;
         problem.protect()?;
         access.with(|client| {
             for (name, what) in [(&settings.name, "state"), (&name_of_adjoints, "adjoint")] {
-                if !client.has_regions(name) {
+                if !client.protecting().has_regions(name) {
                     return Err(Error::invalid(format!(
                         "protect has protected no memory of the {what} (VELOC_Adjoint_protect)"
                     )));
                 }
             }
-            client.fix_regions();
+            client.protecting().fix_regions();
             check_room(settings, client)
         })?;
         Ok(course)
     };
     let prepared = prepare();
     let regained = access.with(|client| {
-        client.regain(&settings.name, false, prepared.is_ok())?;
-        client.regain(&name_of_adjoints, true, prepared.is_ok())?;
-        client.regain(&name_of_hashes, false, prepared.is_ok())
+        client.search().regain(&settings.name, false, prepared.is_ok())?;
+        client.search().regain(&name_of_adjoints, true, prepared.is_ok())?;
+        client.search().regain(&name_of_hashes, false, prepared.is_ok())
     });
     let look = || -> Result<(ConfiguredSchedule, StoreContents, Option<ReplayCheck>)> {
         let course = prepared?;
@@ -106,7 +107,8 @@ pub(super) fn begin(
         found: own.as_ref().map(|(_, found, _)| found.clone()).map_err(ToString::to_string),
         fresh: RandomState::new().build_hasher().finish(),
     };
-    let (reports, rank) = access.with(|client| Ok((client.exchange(&report)?, client.rank()?)))?;
+    let (reports, rank) = access
+        .with(|client| Ok((client.processes().exchange(&report)?, client.processes().rank()?)))?;
     let (mut course, found, mut replay) = own?;
     let failed = reports.iter().any(|report| report.found.is_err());
     let common = store_contents::common(&reports).map_err(|error| match rank == 0 && !failed {
@@ -118,7 +120,7 @@ pub(super) fn begin(
         initial_state::compare(settings, problem, access, &found, &common)?;
         course.resume_stopped(&common.survivors).map_err(schedule_error)?;
         access.with(|client| {
-            client.try_again();
+            client.versions().try_again();
             Ok(())
         })?;
         if let Some(replay) = &mut replay {
@@ -135,9 +137,9 @@ pub(super) fn begin(
         }
         // Data that only some processes have is useless. All remove it before any store again.
         let removed = access.with(|client| {
-            client.remove_all(&settings.name)?;
-            client.remove_all(&name_of_adjoints)?;
-            client.remove_all(&name_of_hashes)
+            client.versions().remove_all(&settings.name)?;
+            client.versions().remove_all(&name_of_adjoints)?;
+            client.versions().remove_all(&name_of_hashes)
         });
         let removed =
             removed.map_err(|error| error.within("what an earlier run has left cannot be removed"));
@@ -147,11 +149,11 @@ pub(super) fn begin(
 }
 
 /// Whether the states fit into memory, if there are no files.
-fn check_room(settings: &Settings, client: &Client) -> Result<()> {
-    let Some(room) = client.room_without_files() else { return Ok(()) };
+fn check_room(settings: &Settings, client: &mut Client) -> Result<()> {
+    let Some(room) = client.versions().room_without_files() else { return Ok(()) };
     // The last state is never stored.
     let states = settings.slots.min(settings.steps - 1).max(1) as u64;
-    let bytes = client.bytes_of(&settings.name);
+    let bytes = client.protecting().bytes_of(&settings.name);
     if bytes.saturating_mul(states) <= room {
         return Ok(());
     }
@@ -169,7 +171,7 @@ fn check_room(settings: &Settings, client: &Client) -> Result<()> {
 
 /// Whether an operation has succeeded on all processes. Collective.
 fn all_succeeded(access: &impl ClientAccess, own: Result<()>, what: &str) -> Result<()> {
-    let all = access.with(|client| client.exchange(&own.is_ok()))?;
+    let all = access.with(|client| client.processes().exchange(&own.is_ok()))?;
     own?;
     match all.iter().position(|ok| !ok) {
         None => Ok(()),

@@ -14,12 +14,14 @@ pub(super) fn hash_of(
 ) -> Result<u64> {
     let hash = match problem.hash(state)? {
         Some(hash) => hash,
-        None => access.with(|client| client.digest_of(&settings.name))?.ok_or_else(|| {
-            Error::invalid(
-                "some of the state is in device memory, which is not read for a hash: a hash \
+        None => access.with(|client| client.protecting().digest_of(&settings.name))?.ok_or_else(
+            || {
+                Error::invalid(
+                    "some of the state is in device memory, which is not read for a hash: a hash \
                  function of the application's is needed",
-            )
-        })?,
+                )
+            },
+        )?,
     };
     Ok(hash.max(1))
 }

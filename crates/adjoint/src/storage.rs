@@ -8,7 +8,8 @@ use errors::{Error, Kind, Result};
 impl<R: ClientAccess> Run<'_, R> {
     pub(super) fn restore_adjoint(&mut self, version: i32) -> Result<()> {
         let name = self.settings.name_of_adjoints();
-        if let Err(error) = self.access.with(|client| client.restore_managed(&name, version, None))
+        if let Err(error) =
+            self.access.with(|client| client.managed().restore(&name, version, None))
         {
             let error = error.within(format!(
                 "the adjoint at state {} cannot be read back from \"{name}\" version {version}",
@@ -49,8 +50,9 @@ impl<R: ClientAccess> Run<'_, R> {
         if self.replay.is_none() {
             return Ok(None);
         }
-        let digest =
-            self.access.with(|client| client.digest_of(&self.settings.name_of_adjoints()))?;
+        let digest = self
+            .access
+            .with(|client| client.protecting().digest_of(&self.settings.name_of_adjoints()))?;
         Ok(digest.map(|digest| digest.max(1)))
     }
 
@@ -72,8 +74,8 @@ impl<R: ClientAccess> Run<'_, R> {
         let (place, reads) = (Some(self.read_order(state)), self.fine < self.steps);
         let taken = self.access.with(|client| {
             // The slot's old state is not needed, and memory alone may lack room for both.
-            client.let_go_of(name, version);
-            client.take_managed(name, version, place, reads)
+            client.versions().let_go_of(name, version);
+            client.managed().take(name, version, place, reads)
         });
         taken.map_err(|error| {
             let what = format!(
@@ -87,7 +89,7 @@ impl<R: ClientAccess> Run<'_, R> {
 
     /// Fails if storing an earlier version has failed in the background.
     pub(super) fn check_background(&self) -> Result<()> {
-        let heard = self.access.with(|client| client.check_background());
+        let heard = self.access.with(|client| client.versions().check_background());
         heard.map_err(|error| self.with_advice(error))
     }
 
@@ -120,7 +122,7 @@ impl<R: ClientAccess> Run<'_, R> {
             Error::invalid(format!("\"{name}\" has no versions behind {version}"))
         })?;
         replay.mark_stored_to(state);
-        self.access.with(|client| client.take_managed(&name, version, None, false)).map_err(
+        self.access.with(|client| client.managed().take(&name, version, None, false)).map_err(
             |error| {
                 let what = "the hashes of the states up to";
                 self.with_advice(
@@ -139,7 +141,8 @@ impl<R: ClientAccess> Run<'_, R> {
         let next = (state + 1 < self.fine).then(|| self.read_order(state));
         let (name, version) = (&self.settings.name, slot as i32);
         self.at = None;
-        if let Err(error) = self.access.with(|client| client.restore_managed(name, version, next)) {
+        if let Err(error) = self.access.with(|client| client.managed().restore(name, version, next))
+        {
             let error = error.within(format!(
                 "state {state} cannot be read back from slot {slot} (\"{name}\" version {version})"
             ));
@@ -168,7 +171,7 @@ impl<R: ClientAccess> Run<'_, R> {
     /// advice.
     fn remove_if_damaged(&self, name: &str, version: i32, error: Error) -> Error {
         if error.kind() == Kind::Corrupt {
-            if let Err(why) = self.access.with(|client| client.remove(name, version)) {
+            if let Err(why) = self.access.with(|client| client.versions().remove(name, version)) {
                 return error.followed_by(format_args!(
                     "remove \"{name}\" version {version}, which cannot be removed here: {why}"
                 ));
@@ -209,7 +212,7 @@ impl<R: ClientAccess> Run<'_, R> {
         let names =
             [name.clone(), self.settings.name_of_adjoints(), self.settings.name_of_hashes()];
         self.access.with(|client| {
-            let removed = names.each_ref().map(|name| client.remove_all(name));
+            let removed = names.each_ref().map(|name| client.versions().remove_all(name));
             removed.into_iter().collect::<Result<()>>().map_err(|error| {
                 error.within(format!(
                     "\"{name}\": the adjoint is computed, but what the run has stored cannot be removed"

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::position::{Identity, Marker, Position, Role};
 use super::stored_hashes::StoredHashes;
-use client::managed::is_lost;
+use client::versions::is_lost;
 use client::Client;
 use errors::{Error, Kind, Result};
 use schedule::resume::Survivors;
@@ -90,15 +90,15 @@ pub(crate) fn read_store(
     for (name, role) in
         [(states.0, Role::State), (adjoints.0, Role::Adjoint), (hashes.0, Role::Hashes)]
     {
-        for version in client.versions(name)? {
+        for version in client.versions().of(name)? {
             match role {
                 Role::State => {}
                 Role::Adjoint => found.highest = Some(version),
                 Role::Hashes => found.highest_hashes = Some(version),
             }
             // Drops the hints of an earlier run in this job.
-            client.expect(name, version, None, false);
-            match client.read_managed(name, version) {
+            client.hints().expect(name, version, None, false);
+            match client.managed().read(name, version) {
                 Ok(true) => {}
                 Ok(false) => return Err(of_the_application(name, version)),
                 Err(error) if is_lost(&error) => {

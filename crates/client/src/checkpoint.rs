@@ -1,19 +1,13 @@
 //! The checkpoint side of the protocol: begin, mem, end, wait.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use super::callbacks::{Object, Written};
-use super::messages::Packed;
-use super::regions::Protected;
+use super::capture::{Captured, Taking};
 use super::way::Ways;
-use super::{check_name, Client, Phase, Selection};
-use catalog::MESSAGES;
-use device::PAGEABLE;
-use engine::place::Place;
+use super::{Client, Phase, Selection};
 use errors::{Error, Result};
 use format::header::encoded_len;
-use policy::capture::Capture;
+use format::names;
 use trace::Activity;
 
 /// What the application says of a checkpoint that it ends.
@@ -25,15 +19,6 @@ pub enum Verdict {
     Zero,
     /// It is to be given up.
     Failed,
-}
-
-/// The places that a call has captured.
-struct Captured {
-    places: Vec<Place>,
-    /// The bytes of objects, which `places` points to.
-    _written: Vec<Written>,
-    _log: Option<Packed>,
-    _table: Option<Vec<u8>>,
 }
 
 impl Client {
@@ -52,7 +37,9 @@ impl Client {
     /// gets its mark.
     pub(super) fn take_all(&mut self, managed: bool) -> Result<()> {
         let since = Instant::now();
-        let mut ways = self.ways();
+        let agrees = self.processes.agreement().is_some();
+        let open = self.phase.checkpoint()?;
+        let mut ways = Ways::of(&self.engine, self.protection.regions.of(&open.name), open, agrees);
         let captured = self.capture(&Selection::All, managed, Some(&mut ways));
         if captured.is_err() {
             self.leave_phase();
@@ -68,16 +55,16 @@ impl Client {
     /// # Errors
     /// Among others, the name is that of an adjoint computation under way.
     pub fn checkpoint_begin(&mut self, name: &str, version: i32) -> Result<()> {
-        self.check_not_held(name, &format!("version {version} of"))?;
+        self.protection.under_way.check_not_held(name, format_args!("version {version} of"))?;
         self.begin(name, version)
     }
 
     /// Opens a checkpoint, also under a name of an adjoint computation under way.
     pub(super) fn begin(&mut self, name: &str, version: i32) -> Result<()> {
-        check_name(name, version)?;
+        names::validate(name, version)?;
         self.end_open_restart();
-        self.must_be_idle()?;
-        if let Some(agreement) = &mut self.agreement {
+        self.phase.must_be_idle()?;
+        if let Some(agreement) = self.processes.agreement_mut() {
             // Also if the checkpoint does not begin here: it does on the other processes.
             agreement.begin(&self.engine, name, version);
         }
@@ -90,8 +77,8 @@ impl Client {
                 return Err(failure);
             }
         };
-        if let Some(agreement) = &mut self.agreement {
-            open.persist = agreement.opened(&self.engine, open.id);
+        if let Some(agreement) = self.processes.agreement_mut() {
+            open.decide_to_persist(agreement.opened(&self.engine, open.id));
         }
         self.phase = Phase::Checkpoint { open, routed: None, failed: false };
         Ok(())
@@ -100,7 +87,7 @@ impl Client {
     /// Captures protected regions into the open checkpoint.
     pub fn checkpoint_mem(&mut self, selection: &Selection) -> Result<()> {
         let trace = self.engine.trace().clone();
-        let _span = self.span(&trace, Activity::Checkpoint);
+        let _span = self.phase.span(&trace, Activity::Checkpoint);
         let captured = self.capture(selection, false, None);
         if let Phase::Checkpoint { failed, .. } = &mut self.phase {
             *failed |= captured.is_err();
@@ -108,16 +95,16 @@ impl Client {
         captured.map(|_| ())
     }
 
-    /// Captures regions, in these ways if the same call of the application ends the checkpoint: otherwise it may change
-    /// its memory before that. Returns what was captured if it stays as it is until the application's call returns.
+    /// Captures regions, in these ways if the same call of the application ends the checkpoint. Returns what was captured
+    /// if it stays as it is until the application's call returns.
     fn capture(
         &mut self,
         selection: &Selection,
         managed: bool,
-        mut ways: Option<&mut Ways>,
+        ways: Option<&mut Ways>,
     ) -> Result<Option<Captured>> {
-        let Phase::Checkpoint { open, routed, .. } = &self.phase else {
-            return Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)"));
+        let Phase::Checkpoint { open, routed, .. } = &mut self.phase else {
+            return self.phase.checkpoint().map(|_| None);
         };
         if let Some(routed) = routed {
             return Err(Error::invalid(format!(
@@ -125,84 +112,18 @@ impl Client {
                 open.name, open.version, routed.original
             )));
         }
-        let regions = self.regions.of(&open.name);
-        let uses = regions.uses();
-        regions.use_once();
-        let marker = regions.marker().filter(|_| managed);
-        let selected = match marker {
-            // A managed checkpoint may have its mark alone.
-            Some(_) if !regions.has_regions() => Vec::new(),
-            _ => regions.select(selection)?,
-        };
-        let mut places = Vec::with_capacity(selected.len() + 1);
-        // The bytes of objects stay until they are captured.
-        let mut written: Vec<Written> = Vec::new();
-        let mut write = |id: i32, object: &Arc<dyn Object>| -> Result<Place> {
-            let made = object.write().map_err(|error| error.within(format!("region {id}")))?;
-            let bytes = (*made).as_ref();
-            let place = Place::plain(id, bytes.as_ptr(), bytes.len());
-            written.push(made);
-            Ok(place)
-        };
-        if let Some(marker) = marker {
-            let id = regions.mark_id();
-            places.push(write(id, marker)?);
-            self.engine.checkpoints().mark(open.id, id);
-        }
-        for (id, region) in &selected {
-            places.push(match region {
-                // Looked at again each time: memory may have been freed meanwhile.
-                Protected::Memory(memory) => {
-                    self.look_at(*id, memory, regions, !managed && memory.is_new(uses));
-                    let mut place = self.place(*id, memory, memory.len)?;
-                    let is_plain = place.kind == PAGEABLE && place.capture == Capture::Copy;
-                    if let Some(ways) = ways.as_mut().filter(|_| is_plain) {
-                        place.capture = self.way_of(ways, memory, &place)?;
-                    }
-                    place
-                }
-                Protected::Object(object) => write(*id, object)?,
-            });
-        }
-        let is_there = open.regions.iter().any(|region| region.id == MESSAGES);
-        let log = self.messages_of(&open.name, selection).filter(|_| !is_there);
-        let log = log.map_or(Ok(None), |log| log.write(self.regions.of(&open.name)))?;
-        if let Some(log) = &log {
-            let bytes = log.bytes();
-            places.push(Place::plain(MESSAGES, bytes.as_ptr(), bytes.len()));
-            for nth in 0..log.chunks() {
-                places.push(log.chunk(nth)?);
-            }
-        }
-        let is_first = open.regions.is_empty() && self.engine.config().incremental && !managed;
-        let table = match is_first.then(|| (open.name.clone(), open.version)) {
-            Some((name, version)) => {
-                Some(self.only_changes((&name, version), &mut places, &selected)?)
-            }
-            None => None,
-        };
-        let Phase::Checkpoint { open, .. } = &mut self.phase else {
-            return Ok(None);
-        };
-        let release = |(id, region)| match region {
-            Protected::Memory(memory) => Some((id, memory.terms.release?)),
-            Protected::Object(_) => None,
-        };
-        let releases: Vec<_> = selected.into_iter().filter_map(release).collect();
-        // Memory that is released may change from then on.
-        let stays = releases.is_empty();
-        self.engine.capturing().capture(open, &places, releases)?;
-        Ok(stays.then_some(Captured { places, _written: written, _log: log, _table: table }))
+        let (engine, protection, deltas) = (&self.engine, &self.protection, &mut self.deltas);
+        Taking { engine, protection, deltas }.capture(open, selection, managed, ways)
     }
 
     /// Closes the open checkpoint: it exists from here on, or, if it is given up, never has.
     /// Returns the name and version of a checkpoint that exists.
     pub fn checkpoint_end(&mut self, verdict: Verdict) -> Result<Option<(String, i32)>> {
         let trace = self.engine.trace().clone();
-        let _span = self.span(&trace, Activity::Checkpoint);
+        let _span = self.phase.span(&trace, Activity::Checkpoint);
         let success = match verdict {
             Verdict::Taken => true,
-            Verdict::Zero => self.is_kept_at_zero(),
+            Verdict::Zero => self.phase.is_kept_at_zero(&self.engine),
             Verdict::Failed => false,
         };
         let taken = match &self.phase {
@@ -210,33 +131,6 @@ impl Client {
             _ => None,
         };
         self.close(success, None, true).map(|()| taken)
-    }
-
-    /// Whether a checkpoint that is ended with 0 is kept: one of memory whose regions were captured, as VELOC keeps
-    /// it. Of a file nobody knows whether it is whole: a torn one must not be offered.
-    fn is_kept_at_zero(&self) -> bool {
-        match &self.phase {
-            Phase::Checkpoint { open, routed: Some(routed), .. } => {
-                self.engine.files().warnings().once(format!(
-                    "checkpoint \"{}\" version {}, the file {}, is given up: VELOC_Checkpoint_end(0) says that it was \
-                     not written (VELOC_SUCCESS is 0, too; 1 keeps it)",
-                    open.name, open.version, routed.original
-                ));
-                false
-            }
-            Phase::Checkpoint { open, failed: false, .. } if !open.regions.is_empty() => {
-                self.engine.telemetry().degrade(
-                    "checkpoint_end",
-                    format!(
-                        "VELOC_Checkpoint_end(0): checkpoint \"{}\" version {} has its regions and is kept, as VELOC \
-                         keeps it (VELOC_FAILURE gives one up)",
-                        open.name, open.version
-                    ),
-                );
-                true
-            }
-            _ => false,
-        }
     }
 
     /// Ends a checkpoint that the application has left open at the end of its job: it is kept, as VELOC keeps it.
@@ -260,7 +154,7 @@ impl Client {
     /// Closes the open checkpoint. `captured`: all that it has captured, if that has not changed. `waits`: for
     /// what a job that writes its files in the call does together with the other processes.
     fn close(&mut self, success: bool, captured: Option<Captured>, waits: bool) -> Result<()> {
-        self.must_checkpoint()?;
+        self.phase.checkpoint()?;
         let empty = matches!(
             &self.phase,
             Phase::Checkpoint { open, routed: None, .. } if open.regions.is_empty()
@@ -278,20 +172,15 @@ impl Client {
                 }
             }
         }
-        match std::mem::replace(&mut self.phase, Phase::Idle) {
+        match self.phase.take() {
             Phase::Checkpoint { open, routed: None, .. } => {
                 let sizes = open.regions.iter().map(|region| region.size);
                 let len = sizes.sum::<u64>() + encoded_len(open.regions.len()) as u64;
                 let id = open.id;
                 let committed = self.engine.capturing().commit(open);
-                if let Some(incremental) = &mut self.incremental {
-                    match committed {
-                        Ok(()) => incremental.taken(),
-                        Err(_) => incremental.not_taken(),
-                    }
-                }
+                self.deltas.end(committed.is_ok());
                 let taken = committed.is_ok().then_some((id, len));
-                if let Some(agreement) = &mut self.agreement {
+                if let Some(agreement) = self.processes.agreement_mut() {
                     if self.engine.checkpoints().is_past_scratch(id) {
                         // The checkpoint has a file of its own: it is no part of an aggregated one.
                         agreement.taken_alone(&self.engine, id);
@@ -318,7 +207,7 @@ impl Client {
                     original,
                 );
                 routed.remove_folder();
-                if let Some(agreement) = &mut self.agreement {
+                if let Some(agreement) = self.processes.agreement_mut() {
                     agreement.taken_alone(&self.engine, id);
                     if waits && self.engine.config().writes_directly() {
                         return committed
@@ -339,7 +228,7 @@ impl Client {
         if matches!(self.phase, Phase::Checkpoint { .. }) {
             return Err(Error::invalid("a checkpoint is open (VELOC_Checkpoint_end)"));
         }
-        if let Some(agreement) = &mut self.agreement {
+        if let Some(agreement) = self.processes.agreement_mut() {
             agreement.await_all(&self.engine);
         }
         self.engine.drain()
@@ -347,24 +236,10 @@ impl Client {
 
     /// Whether nothing is being flushed, written or persisted.
     pub fn checkpoint_finished(&mut self) -> Result<bool> {
-        if let Some(agreement) = &mut self.agreement {
+        if let Some(agreement) = self.processes.agreement_mut() {
             agreement.hear(&self.engine);
         }
         self.engine.checkpoints().is_finished()
-    }
-
-    pub(super) fn must_be_idle(&self) -> Result<()> {
-        match &self.phase {
-            Phase::Idle => Ok(()),
-            Phase::Checkpoint { open, .. } => Err(Error::invalid(format!(
-                "checkpoint \"{}\" version {} is open",
-                open.name, open.version
-            ))),
-            Phase::Restart { restoring } => Err(Error::invalid(format!(
-                "the restart of \"{}\" version {} is open",
-                restoring.name, restoring.version
-            ))),
-        }
     }
 
     /// Ends a restart that is still open. In upstream `VELOC_Restart_end` does nothing, and an
@@ -380,13 +255,6 @@ impl Client {
                 ),
             );
             self.leave_phase();
-        }
-    }
-
-    fn must_checkpoint(&self) -> Result<()> {
-        match &self.phase {
-            Phase::Checkpoint { .. } => Ok(()),
-            _ => Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)")),
         }
     }
 }

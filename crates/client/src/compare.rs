@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use super::managed::Managed;
+use super::memory::place;
+use super::recovering::zeros;
 use super::regions::Protected;
-use super::restart::zeros;
 use super::{Client, Phase};
 use engine::place::Place;
 use errors::Result;
@@ -46,40 +48,41 @@ pub fn text_of(differences: &[Difference]) -> String {
     }
 }
 
-impl Client {
+impl Managed<'_> {
     /// Compares the memory that is protected for a name, on the host and the device, with a managed
     /// version that has the same regions. Returns the regions that differ, ascending by id.
     ///
     /// # Errors
     /// There is no good copy of the version, or no memory; or the driver's.
     pub fn differences(&mut self, name: &str, version: i32) -> Result<Vec<Difference>> {
-        let trace = self.engine.trace().clone();
+        let trace = self.client.engine.trace().clone();
         let _span = trace.span(Activity::Restore).of(name, version);
         self.open_own(name, version)?;
         let compared = self.compare_open();
         // Comparing is no read: the version keeps its place in the order of reads.
-        let ended = self.restart_end(false);
+        let ended = self.client.restart_end(false);
         compared.and_then(|differences| ended.map(|()| differences))
     }
 
     fn compare_open(&self) -> Result<Vec<Difference>> {
-        let Phase::Restart { restoring } = &self.phase else { return Ok(Vec::new()) };
+        let Phase::Restart { restoring } = &self.client.phase else { return Ok(Vec::new()) };
+        let Client { engine, protection, .. } = &*self.client;
         let largest = restoring.regions.iter().map(|region| region.size).max().unwrap_or(0);
         let (mut stored, mut own) = (zeros(largest.min(PIECE))?, zeros(largest.min(PIECE))?);
         let mut differences = Vec::new();
         for region in restoring.regions.iter() {
-            let protected = self.regions.of(&restoring.name).get(region.id);
+            let protected = protection.regions.of(&restoring.name).get(region.id);
             // The mark is not protected memory.
             let Some(Protected::Memory(memory)) = protected else { continue };
-            let place = self.place(region.id, memory, region.size)?;
+            let place = place(engine, region.id, memory, region.size)?;
             let mut found = Difference { id: region.id, len: region.size, bytes: 0, first: 0 };
             for start in (0..region.size).step_by(PIECE as usize) {
                 let len = PIECE.min(region.size - start);
                 stored.resize(len as usize, 0);
                 own.resize(len as usize, 0);
-                self.engine.restores().read_piece(restoring, region, start, &mut stored)?;
+                engine.restores().read_piece(restoring, region, start, &mut stored)?;
                 let piece = Place { address: place.address + start, len, ..place };
-                self.engine.device_side().read_application(&piece, &mut own)?;
+                engine.device_side().read_application(&piece, &mut own)?;
                 found.add(start, &own, &stored);
             }
             if found.bytes > 0 {
@@ -123,9 +126,9 @@ mod tests {
         let (config, _) = Config::from_text(text, |_| None).unwrap();
         let mut client = Client::start_single(config, 0).unwrap();
         let memory = Memory::new(4, state.as_mut_ptr() as u64, LEN, 1).unwrap();
-        client.protect(None, 4, memory).unwrap();
+        client.protecting().protect(None, 4, memory).unwrap();
         client.checkpoint("x", 1).unwrap();
-        assert_eq!(client.differences("x", 1).unwrap(), []);
+        assert_eq!(client.managed().differences("x", 1).unwrap(), []);
         assert_eq!(client.engine.checkpoints().counts().0.restores, 0);
         client.checkpoint("x", 2).unwrap();
         let full = client.checkpoint("x", 3).unwrap_err();

@@ -1,10 +1,11 @@
 //! Removes what an adjoint computation has left that nobody will go on with.
 
-use super::managed::is_lost;
-use super::{Client, Phase};
+use super::managed::Managed;
+use super::versions::is_lost;
+use super::Phase;
 use errors::{Error, Result};
 
-impl Client {
+impl Managed<'_> {
     /// Removes all versions of these names, which an adjoint computation stores under, from memory and
     /// files, the persistent ones too.
     ///
@@ -14,10 +15,13 @@ impl Client {
     pub fn discard(&mut self, names: &[String; 3]) -> Result<()> {
         for name in names {
             self.check_idle(name)?;
-            self.check_not_held(name, "what is stored as")?;
+            self.client
+                .protection
+                .under_way
+                .check_not_held(name, format_args!("what is stored as"))?;
         }
         for name in names {
-            for version in self.versions(name)? {
+            for version in self.client.versions().of(name)? {
                 if self.is_of_the_application(name, version)? {
                     return Err(Error::invalid(format!(
                         "checkpoint \"{name}\" version {version} is one of the application's own: nothing \
@@ -26,7 +30,7 @@ impl Client {
                 }
             }
         }
-        names.iter().try_for_each(|name| self.remove_all(name))
+        names.iter().try_for_each(|name| self.client.versions().remove_all(name))
     }
 
     /// Whether a version can be read and is not a managed one.
@@ -36,11 +40,11 @@ impl Client {
             Err(error) if is_lost(&error) => return Ok(false),
             Err(error) => return Err(error),
         }
-        let is_managed = match &self.phase {
+        let is_managed = match &self.client.phase {
             Phase::Restart { restoring } => restoring.mark.is_some(),
             _ => false,
         };
-        self.restart_end(false)?;
+        self.client.restart_end(false)?;
         Ok(!is_managed)
     }
 }

@@ -2,8 +2,8 @@
 //! allows.
 
 use super::regions::{Earlier, Group, Memory, Regions};
-use super::Client;
 use catalog::{Part, Region};
+use files::Files;
 use os::access::{self, Mappings};
 use os::stack;
 
@@ -15,81 +15,78 @@ const LEAST_ADDRESS: u64 = 1 << 32;
 /// `int` that is 0 stands for at least so many elements.
 const OVERFLOWN: u64 = 1 << 32;
 
-impl Client {
-    /// Warns, when memory is protected, of a size that can hardly be meant.
-    pub(super) fn look_at_empty(&self, id: i32, memory: &Memory) {
-        if memory.len == 0
-            && memory.address != 0
-            && Mappings::now().are_writable(memory.address, OVERFLOWN)
-        {
-            self.engine.files().warnings().once(format!(
+/// Warns, when memory is protected, of a size that can hardly be meant.
+pub(super) fn look_at_empty(files: &Files, id: i32, memory: &Memory) {
+    if memory.len == 0
+        && memory.address != 0
+        && Mappings::now().are_writable(memory.address, OVERFLOWN)
+    {
+        files.warnings().once(format!(
                 "region {id}: its size is 0, and 4 GiB of memory are at its address: has the product that gives its size \
                  overflowed? (`(size_t)m * m`; address {:#x})",
                 memory.address
             ));
-        }
     }
+}
 
-    /// Warns, when memory of these regions is captured, of what can hardly be meant. `first`: no checkpoint had it before.
-    pub(super) fn look_at(&self, id: i32, memory: &Memory, regions: &Group, first: bool) {
-        let told = |what: &str| self.engine.files().warnings().once(format!("region {id}: {what}"));
-        if memory.part == Part::Device || memory.len == 0 {
-            return;
-        }
-        // A checkpoint that does not find it left the first time finds it as it was.
-        if stack::is_left(memory.address)
-            || first && stack::is_left_closely(memory.address, c"VELOC_")
-        {
-            told(
+/// Warns, when memory of these regions is captured, of what can hardly be meant. `first`: no checkpoint had it before.
+pub(super) fn look_at(files: &Files, id: i32, memory: &Memory, regions: &Group, first: bool) {
+    let told = |what: &str| files.warnings().once(format!("region {id}: {what}"));
+    if memory.part == Part::Device || memory.len == 0 {
+        return;
+    }
+    // A checkpoint that does not find it left the first time finds it as it was.
+    if stack::is_left(memory.address) || first && stack::is_left_closely(memory.address, c"VELOC_")
+    {
+        told(
                 "its memory was the stack of a routine that has returned, and has other data now; protect memory that \
                  lives as long as it is protected",
             );
-        }
-        if !first {
-            return;
-        }
-        if let Earlier::Once(address) = memory.earlier {
-            // Memory that has changed places with another region's is there, and what was freed is not missed.
-            let is_there = regions.iter().any(|(_, region)| region.is_at(address))
-                || access::find_unmapped(&[(address, memory.len)]).is_some();
-            if !is_there {
-                told(
+    }
+    if !first {
+        return;
+    }
+    if let Earlier::Once(address) = memory.earlier {
+        // Memory that has changed places with another region's is there, and what was freed is not missed.
+        let is_there = regions.iter().any(|(_, region)| region.is_at(address))
+            || access::find_unmapped(&[(address, memory.len)]).is_some();
+        if !is_there {
+            told(
                     "protected again at another address, before any checkpoint had what was protected first: that is \
                      in none now (each region has an id of its own)",
                 );
-            }
         }
-        // Not when it is protected: memory that was not written to yet has what others have left there.
-        if begins_with_addresses(memory.address, memory.len) {
-            told(
+    }
+    // Not when it is protected: memory that was not written to yet has what others have left there.
+    if begins_with_addresses(memory.address, memory.len) {
+        told(
                 "it begins with addresses of memory: the pointers are saved, and not what they point to (protect the \
                  data: each row of a table, `u` and not `&u`, the arrays of a struct)",
             );
-        }
     }
+}
 
-    /// Warns, at the end of the job, of regions that were in no checkpoint, as names had regions of their own.
-    pub(super) fn look_at_groups(&self) {
-        if let Some((left_out, name)) = self.regions.left_out() {
-            log::warn!(
+/// Warns, at the end of the job, of regions that were in no checkpoint, as names had regions of their own.
+pub(super) fn look_at_groups(regions: &Regions) {
+    if let Some((left_out, name)) = regions.left_out() {
+        log::warn!(
                 "region{} {left_out} (VELOC_Mem_protect) {} in no checkpoint: those of \"{name}\" have its own regions \
                  alone (VELOC_Region_protect)",
                 if left_out.contains(',') { "s" } else { "" },
                 if left_out.contains(',') { "were" } else { "was" },
             );
-        }
     }
+}
 
-    /// Warns if a checkpoint has less than the memory that it is restored to, unless the application has asked how much
-    /// it has.
-    pub(super) fn look_at_size(
-        &self,
-        what: impl FnOnce() -> String,
-        region: &Region,
-        memory: &Memory,
-    ) {
-        if memory.len > region.size && region.size > 0 && !self.sizes_asked.get() {
-            self.engine.files().warnings().once(format!(
+/// Warns if a checkpoint has less than the memory that it is restored to.
+pub(super) fn look_at_size(
+    files: &Files,
+    what: impl FnOnce() -> String,
+    region: &Region,
+    memory: &Memory,
+) {
+    if memory.len > region.size && region.size > 0 {
+        files.warnings().once(format!(
                 "{}: region {}: {} of {} bytes are restored, as the checkpoint has no more; is it of another grid, \
                  or another type? (VELOC_Recover_size tells its size)",
                 what(),
@@ -97,7 +94,6 @@ impl Client {
                 region.size,
                 memory.len
             ));
-        }
     }
 }
 

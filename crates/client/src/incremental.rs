@@ -7,26 +7,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-use super::regions::{Protected, Regions};
-use super::Client;
-use catalog::FileLevel;
-use device::PAGEABLE;
-use engine::place::{check_mapped, Place};
-use errors::{Error, Result};
-use format::delta::{Base, Sparse, Table, REGION};
-use os::access::Mappings;
+use super::regions::Regions;
+use errors::Result;
+use format::delta::{Base, Sparse, Table};
 use os::memory::page_size;
 use os::network::random;
-use os::written::{unnoticed, Written};
-use policy::capture::Capture;
+use os::written::Written;
 use policy::changes::{choose, Has, Ranges, REST};
-
-/// A region with fewer bytes is always taken whole: its table would cost as much.
-const LEAST: u64 = 64 << 10;
 
 /// The most ranges whose writes are noted, the largest first: each may cost the process two more mappings, of which the
 /// system allows 65,530.
-const MOST: usize = 1024;
+pub(super) const MOST: usize = 1024;
 
 /// After so many numbers that were taken again, a name has no more deltas: each time, those on the version that is
 /// replaced have to be made whole.
@@ -202,7 +193,7 @@ impl Incremental {
 
     /// These regions (id, address, length) are as they are in a version, whose file has this number, so far in a chain: the
     /// next checkpoint of the name is taken from it.
-    fn restored(
+    pub(super) fn restored(
         &mut self,
         (name, version): (&str, i32),
         (number, chain): (u64, u64),
@@ -347,148 +338,6 @@ fn is_resting(resting: &mut HashMap<(u64, u64), u32>, range: (u64, u64)) -> bool
         resting.remove(&range);
     }
     true
-}
-
-impl Client {
-    /// Why the system may not see all writes to this job's host memory.
-    fn unseen(&self) -> Option<String> {
-        if self.engine.device_side().kernels_reach_host() {
-            return Some("kernels on the device may write to host memory".to_owned());
-        }
-        let card = unnoticed()?;
-        Some(format!("{} may write to memory unnoticed", card.display()))
-    }
-
-    /// Puts what has changed in place of whole regions. Returns the table, to which the first place points.
-    pub(super) fn only_changes(
-        &mut self,
-        of: (&str, i32),
-        places: &mut Vec<Place>,
-        selected: &[(i32, Protected)],
-    ) -> Result<Vec<u8>> {
-        let chain = self.engine.config().incremental_chain;
-        let unseen = self.unseen();
-        let incremental = self.incremental.get_or_insert_with(|| Incremental::new(chain, unseen));
-        if let Some(why) = incremental.unknown() {
-            let text = format!(
-                "incremental: what was written since the last checkpoint cannot be asked, so regions are captured \
-                 whole, and their blocks compared where a worker writes the file: {why}"
-            );
-            self.engine.telemetry().degrade("incremental", text);
-        }
-        incremental.hear_of_failures(self.engine.checkpoints().failed_steps());
-        if incremental.may_have_deltas(of.0) && self.engine.checkpoints().has_taken(of.0, of.1) {
-            // What was taken from the version that goes has to be in its file, where it is made whole.
-            self.engine.settle()?;
-        }
-        let common = self.engine.config().host_capture;
-        // The way of its own, or that of all.
-        let way = |id: i32| {
-            let found = selected.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-            match &selected[found].1 {
-                Protected::Memory(memory) => Some(memory.terms.capture.or(common)),
-                Protected::Object(_) => None,
-            }
-        };
-        let can_be_noted = |place: &&Place| {
-            place.kind == PAGEABLE
-                && place.len >= LEAST
-                && way(place.id).is_some_and(|way| way != Some(Capture::Protect))
-        };
-        let mut regions: Vec<_> = places
-            .iter()
-            .filter(can_be_noted)
-            .map(|place| (place.id, place.address, place.len))
-            .collect();
-        if regions.len() > MOST {
-            regions.sort_by_key(|(id, _, len)| (std::cmp::Reverse(*len), *id));
-            let text = format!(
-                "incremental: of {} regions the {MOST} largest are watched, as each takes mappings of the process; \
-                 the others are taken whole, and their blocks compared",
-                regions.len()
-            );
-            self.engine.telemetry().degrade("incremental regions", text);
-            regions.truncate(MOST);
-            regions.sort_unstable();
-        }
-        let is_frozen = |place: &&Place| way(place.id) == Some(Some(Capture::Protect));
-        let frozen: Vec<_> = places.iter().filter(is_frozen).map(|p| (p.address, p.len)).collect();
-        let mappings = Mappings::now();
-        let is_own = |address, len| mappings.have_anonymous(address, len);
-        let Plan { table, changes, unwatched } =
-            incremental.plan(of, &regions, &frozen, &self.regions, is_own)?;
-        for (id, why) in unwatched {
-            let text = format!("incremental: writes to region {id} cannot be noted, so it is captured whole: {why}");
-            self.engine.files().warnings().once(text);
-        }
-        let mut all = vec![Place::plain(REGION, table.as_ptr(), table.len())];
-        let by_id: HashMap<i32, &Place> = places.iter().map(|place| (place.id, place)).collect();
-        for (id, runs) in &changes {
-            let Some(&place) = by_id.get(id) else { continue };
-            // Of memory that is not there any more nothing was written.
-            check_mapped(std::iter::once(place))?;
-            all.extend(runs.iter().map(|run| Place {
-                id: REGION,
-                address: run.start,
-                len: run.end - run.start,
-                capture: Capture::Copy,
-                ..*place
-            }));
-        }
-        all.extend(places.iter().filter(|place| !changes.contains_key(&place.id)));
-        *places = all;
-        Ok(table)
-    }
-
-    /// These places, of regions of their own name, were restored from a version, and nothing has changed since: the next
-    /// checkpoint need not have everything.
-    pub(super) fn goes_on_from(&mut self, name: &str, version: i32, places: &[Place]) {
-        if !self.engine.config().incremental {
-            return;
-        }
-        // What is in memory alone may have the number of an older file.
-        let has_file = |level| self.engine.checkpoints().has_file(name, version, level);
-        let levels = [FileLevel::Scratch, FileLevel::Persistent];
-        if self.engine.checkpoints().known(name, version).is_some()
-            && !levels.into_iter().any(has_file)
-        {
-            return;
-        }
-        let Some(number) = self.engine.files().copies().number_in_chain(name, version) else {
-            return;
-        };
-        let common = self.engine.config().host_capture;
-        let protected = self.regions.of(name);
-        let can_be_noted = |place: &&Place| {
-            let Some(Protected::Memory(memory)) = protected.get(place.id) else { return false };
-            let way = memory.terms.capture.or(common);
-            place.kind == PAGEABLE
-                && place.len >= LEAST
-                && place.len == memory.len
-                && way != Some(Capture::Protect)
-        };
-        let regions = places.iter().filter(can_be_noted);
-        let regions: Vec<_> = regions.map(|place| (place.id, place.address, place.len)).collect();
-        // The checkpoint chooses the largest.
-        if regions.len() > MOST {
-            return;
-        }
-        let (chain, unseen) = (self.engine.config().incremental_chain, self.unseen());
-        let incremental = self.incremental.get_or_insert_with(|| Incremental::new(chain, unseen));
-        let mappings = Mappings::now();
-        let is_own = |address, len| mappings.have_anonymous(address, len);
-        incremental.restored((name, version), number, &regions, is_own);
-    }
-
-    /// Refuses the id of the table.
-    pub(super) fn check_no_table(&self, id: i32) -> Result<()> {
-        if self.engine.config().incremental && id == REGION {
-            return Err(Error::invalid(format!(
-                "the id {id} is the library's: with incremental = true that region has what has changed"
-            )));
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

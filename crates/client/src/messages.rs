@@ -8,7 +8,6 @@ use message_abi::log::{self, Bytes, Log, Range, Written, CHUNKS};
 use message_abi::{reason, Found};
 
 use super::regions::{Group, Protected};
-use super::{Client, Selection};
 use catalog::{Part, MESSAGES};
 use engine::place::Place;
 use errors::{Error, Result};
@@ -134,26 +133,16 @@ impl MessageLog {
     }
 }
 
-impl Client {
-    /// Refuses an id of the library's regions. Without a log, the log's ids are the application's.
-    pub(super) fn check_id(&self, id: i32) -> Result<()> {
-        self.check_no_table(id)?;
-        if self.messages.is_some() && (id == MESSAGES || is_chunk(id)) {
-            return Err(Error::invalid(format!(
-                "the id {id} is the library's: {MESSAGES} to {} go with the log of messages \
-                 (libveloc-mpi.so)",
-                MESSAGES + CHUNKS as i32
-            )));
-        }
-        Ok(())
+/// Refuses the ids of a log.
+pub(super) fn check_id(id: i32) -> Result<()> {
+    if id != MESSAGES && !is_chunk(id) {
+        return Ok(());
     }
-
-    /// The log, if it belongs to the regions that a call selects in checkpoints of this name: it goes
-    /// with what is protected for any name.
-    pub(super) fn messages_of(&self, name: &str, selection: &Selection) -> Option<MessageLog> {
-        // Most jobs have no message log.
-        self.messages.filter(|_| selection.has(MESSAGES) && !self.regions.has_own(name))
-    }
+    Err(Error::invalid(format!(
+        "the id {id} is the library's: {MESSAGES} to {} go with the log of messages \
+         (libveloc-mpi.so)",
+        MESSAGES + CHUNKS as i32
+    )))
 }
 
 /// The ranges of host memory among regions.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::callbacks::Object;
 use super::Selection;
-use catalog::Part;
+use catalog::{Part, Region};
 use engine::deferred::Release;
 use errors::{Error, Kind, Result};
 use format::mark;
@@ -366,6 +366,30 @@ impl Group {
     /// The part of a checkpoint (host or device) that the bytes of an id belong to.
     pub fn part(&self, id: i32) -> Part {
         self.by_id.get(&id).map_or(Part::Host, Protected::part)
+    }
+
+    /// Checks that a checkpoint has exactly the memory of these regions, beside its `mark`.
+    pub(crate) fn check_stored(&self, stored: &[Region], mark: i32) -> Result<()> {
+        let of_memory = || stored.iter().filter(|region| region.id != mark);
+        let size = |id| of_memory().find(|region| region.id == id).map(|region| region.size);
+        for (id, region) in self.iter() {
+            let Protected::Memory(memory) = region else { continue };
+            let has = match size(id) {
+                Some(size) if size == memory.len => continue,
+                Some(size) => format!("{size} bytes of region {id}"),
+                None => format!("no region {id}"),
+            };
+            return Err(Error::invalid(format!(
+                "it has {has}, for which {} bytes are protected",
+                memory.len
+            )));
+        }
+        match of_memory().find(|region| self.get(region.id).is_none()) {
+            None => Ok(()),
+            Some(Region { id, size, .. }) => Err(Error::invalid(format!(
+                "it has {size} bytes of region {id}, for which no memory is protected"
+            ))),
+        }
     }
 
     /// The regions that a checkpoint call selects, ascending by id. An id that is asked for must

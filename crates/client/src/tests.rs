@@ -43,7 +43,7 @@ fn a_call_that_panics_leaves_open_what_was_open() {
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
     let mut client = Client::start_single(config, 0).unwrap();
     let object = Arc::new(Fragile::default());
-    client.protect_object(None, 1, object.clone()).unwrap();
+    client.protecting().protect_object(None, 1, object.clone()).unwrap();
     let mut call = |breaks: bool, body: &dyn Fn(&mut Client) -> Result<()>| {
         object.broken.store(breaks, Ordering::Relaxed);
         let done = catch_unwind(AssertUnwindSafe(|| client.call(body)));

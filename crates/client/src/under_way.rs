@@ -3,20 +3,24 @@
 //! protected for them keeps its ids and sizes. A mistake that a restore would find, much later or
 //! after a crash, is refused at once.
 
-use super::regions::Protected;
-use super::Client;
+use std::fmt::Arguments;
+
+use super::regions::{Protected, Regions};
 use errors::{Error, Result};
 
-/// The names of a computation under way.
+/// The computation under way, if there is one.
+#[derive(Debug, Default)]
+pub(super) struct UnderWay(Option<Computation>);
+
 #[derive(Debug)]
-pub(super) struct UnderWay {
+struct Computation {
     /// The names of its states, its adjoints, and the hashes of states.
     names: [String; 3],
     /// Everything that it stores is protected, and stays so.
     is_fixed: bool,
 }
 
-impl UnderWay {
+impl Computation {
     fn has(&self, name: &str) -> bool {
         self.names.iter().any(|own| own == name)
     }
@@ -29,35 +33,35 @@ impl UnderWay {
     }
 }
 
-impl Client {
+impl UnderWay {
     /// An adjoint computation begins, which stores its states, its adjoints, and the hashes of
     /// states under these names.
-    pub fn hold_names(&mut self, names: [String; 3]) {
-        self.under_way = Some(UnderWay { names, is_fixed: false });
+    pub(super) fn hold_names(&mut self, names: [String; 3]) {
+        self.0 = Some(Computation { names, is_fixed: false });
     }
 
     /// Everything that the computation stores is protected: from here on ids and sizes stay.
-    pub fn fix_regions(&mut self) {
-        if let Some(under_way) = &mut self.under_way {
-            under_way.is_fixed = true;
+    pub(super) fn fix_regions(&mut self) {
+        if let Some(computation) = &mut self.0 {
+            computation.is_fixed = true;
         }
     }
 
     /// The computation has ended: the names are the application's again.
-    pub fn release_names(&mut self) {
-        self.under_way = None;
+    pub(super) fn release_names(&mut self) {
+        self.0 = None;
     }
 
     /// Whether a computation under way has these regions, which may move.
     pub(super) fn holds(&self, group: Option<&str>) -> bool {
-        self.under_way.as_ref().zip(group).is_some_and(|(under_way, name)| under_way.has(name))
+        self.0.as_ref().zip(group).is_some_and(|(computation, name)| computation.has(name))
     }
 
     /// Refuses a call that would change checkpoints of a name that a computation under way has.
-    pub(super) fn check_not_held(&self, name: &str, what: &str) -> Result<()> {
-        match &self.under_way {
-            Some(under_way) if under_way.has(name) => {
-                Err(under_way.error(format!("{what} \"{name}\" is its own")))
+    pub(super) fn check_not_held(&self, name: &str, what: Arguments<'_>) -> Result<()> {
+        match &self.0 {
+            Some(computation) if computation.has(name) => {
+                Err(computation.error(format!("{what} \"{name}\" is its own")))
             }
             _ => Ok(()),
         }
@@ -65,10 +69,10 @@ impl Client {
 
     /// Refuses to end the protection of a region, or of all, that a computation under way needs.
     pub(super) fn check_unprotects(&self, group: Option<&str>, id: Option<i32>) -> Result<()> {
-        match (&self.under_way, group) {
-            (Some(under_way), Some(name)) if under_way.has(name) => {
+        match (&self.0, group) {
+            (Some(computation), Some(name)) if computation.has(name) => {
                 let which = id.map_or("all regions".to_owned(), |id| format!("region {id}"));
-                Err(under_way
+                Err(computation
                     .error(format!("{which} of \"{name}\" must stay protected until its end")))
             }
             _ => Ok(()),
@@ -78,32 +82,30 @@ impl Client {
     /// Refuses a region with a new id or another size, for a computation under way.
     pub(super) fn check_protects(
         &self,
+        regions: &Regions,
         group: Option<&str>,
         id: i32,
         new: &Protected,
     ) -> Result<()> {
-        match (&self.under_way, group) {
-            (Some(under_way), Some(name)) if under_way.has(name) => {
-                self.check_stays(under_way, name, id, new)
+        match (&self.0, group) {
+            (Some(computation), Some(name)) if computation.has(name) => {
+                computation.check_stays(regions, name, id, new)
             }
             _ => Ok(()),
         }
     }
+}
 
-    fn check_stays(
-        &self,
-        under_way: &UnderWay,
-        name: &str,
-        id: i32,
-        new: &Protected,
-    ) -> Result<()> {
-        if name == under_way.names[2] {
-            return Err(under_way.error(format!("what is stored as \"{name}\" is no memory")));
+impl Computation {
+    /// Refuses a region with a new id or another size, once all regions are protected.
+    fn check_stays(&self, regions: &Regions, name: &str, id: i32, new: &Protected) -> Result<()> {
+        if name == self.names[2] {
+            return Err(self.error(format!("what is stored as \"{name}\" is no memory")));
         }
-        if !under_way.is_fixed {
+        if !self.is_fixed {
             return Ok(());
         }
-        let difference = match (self.regions.of(name).get(id), new) {
+        let difference = match (regions.of(name).get(id), new) {
             (Some(Protected::Memory(old)), Protected::Memory(new)) if old.len == new.len => {
                 return Ok(());
             }
@@ -114,7 +116,7 @@ impl Client {
             (Some(_), _) => format!("region {id} of \"{name}\" is memory or an object as before"),
             (None, _) => format!("\"{name}\" has no region {id}"),
         };
-        Err(under_way.error(format!(
+        Err(self.error(format!(
             "{difference}; ids and sizes are those of the callback protect, where a state that varies \
              protects its largest size"
         )))

@@ -4,10 +4,9 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::regions::Memory;
-use super::{Client, Phase};
+use super::regions::{Group, Memory};
 use engine::place::Place;
-use engine::Engine;
+use engine::{Engine, Open};
 use errors::Result;
 use os::access::Mappings;
 use policy::capture::Capture;
@@ -36,34 +35,19 @@ impl Ways {
             engine.captures().count_snapshot(of, self.taken, self.reason, self.bytes, blocked);
         }
     }
-}
 
-impl Client {
-    /// Sets how a region is captured, in place of the key `host_capture` (`VELOC_Mem_capture`).
-    ///
-    /// # Errors
-    /// There is no such region, or its bytes are no memory of the application's that may change.
-    pub fn set_capture(&mut self, id: i32, way: Option<Capture>) -> Result<()> {
-        self.regions.group_mut(None).set_capture(id, way)
-    }
-
-    /// The ways of the open checkpoint, which ends with the call under way.
-    pub(super) fn ways(&self) -> Ways {
-        let wanted = self.engine.config().host_capture;
-        let (bytes, of) = match &self.phase {
-            Phase::Checkpoint { open, .. } => {
-                let of = || (open.name.clone(), open.version);
-                (self.regions.of(&open.name).bytes(), self.engine.trace().is_on().then(of))
-            }
-            _ => (0, None),
-        };
+    /// The ways of an open checkpoint of these regions, which ends with the call under way. `agrees`: the processes agree
+    /// on it.
+    pub(super) fn of(engine: &Engine, regions: &Group, open: &Open, agrees: bool) -> Ways {
+        let wanted = engine.config().host_capture;
+        let of = engine.trace().is_on().then(|| (open.name.clone(), open.version));
         let (common, reason) = match wanted {
-            _ if self.engine.config().writes_directly() => (Capture::Copy, "mode = sync"),
+            _ if engine.config().writes_directly() => (Capture::Copy, "mode = sync"),
             Some(way) => (way, way.row().reason),
             // Network cards write past the protection, and what is protected cannot be watched.
             None => {
-                let unprotected = self.agreement.is_some() || self.engine.config().incremental;
-                self.engine.capturing().choose_capture(bytes, unprotected)
+                let unprotected = agrees || engine.config().incremental;
+                engine.capturing().choose_capture(regions.bytes(), unprotected)
             }
         };
         Ways {
@@ -83,83 +67,83 @@ impl Client {
     /// # Errors
     /// There is no thread for what is copied after the call.
     pub(super) fn way_of(
-        &self,
-        ways: &mut Ways,
+        &mut self,
+        engine: &Engine,
         memory: &Memory,
         place: &Place,
     ) -> Result<Capture> {
         let own = memory.terms.capture;
-        let wanted = match self.engine.config().writes_directly() {
+        let wanted = match engine.config().writes_directly() {
             true => Capture::Copy,
-            false => own.unwrap_or(ways.common),
+            false => own.unwrap_or(self.common),
         };
         if own.is_some() {
-            ways.reason = "VELOC_Mem_capture".into();
+            self.reason = "VELOC_Mem_capture".into();
         }
-        let way = match self.possible(wanted, own.is_some(), &ways.mappings, memory) {
+        let way = match possible(engine, wanted, own.is_some(), &self.mappings, memory) {
             Ok(way) => way,
             Err((way, why)) => {
                 let text = match why {
                     Why::System(why) => format!("host_capture: {why}"),
                     Why::Memory(why) => format!("host_capture: region {} {why}", place.id),
                 };
-                if !ways.is_chosen || own.is_some() {
-                    self.engine.files().warnings().once(text.clone());
+                if !self.is_chosen || own.is_some() {
+                    engine.files().warnings().once(text.clone());
                 }
-                ways.reason = text.into();
+                self.reason = text.into();
                 way
             }
         };
         if way != Capture::Copy {
-            self.engine.start_deferred_captures()?;
+            engine.start_deferred_captures()?;
         }
-        ways.taken = way;
-        ways.bytes += memory.len;
+        self.taken = way;
+        self.bytes += memory.len;
         Ok(way)
     }
+}
 
-    /// Whether a region can have the way that is wanted; otherwise the next one, and why.
-    fn possible(
-        &self,
-        wanted: Capture,
-        by_itself: bool,
-        mappings: &Mappings,
-        memory: &Memory,
-    ) -> std::result::Result<Capture, (Capture, Why)> {
-        let (address, len) = (memory.address, memory.len);
-        let without_protection = match wanted {
-            Capture::Copy | Capture::Lent => return Ok(wanted),
-            Capture::Fork => None,
-            Capture::Protect => match self.engine.captures().can_freeze() {
-                Ok(()) if mappings.have_anonymous(address, len) => return Ok(wanted),
-                // The application says that nobody else writes to it.
-                Ok(()) if by_itself && !mappings.have_private(address, len) => return Ok(wanted),
-                // No forked process can have it, either.
-                Ok(()) => None,
-                Err(error) => Some(Why::System(format!(
-                    "a forked process copies, as nothing can be protected: {error}"
-                ))),
-            },
-        };
-        let copied =
-            |why: &str| Err((Capture::Copy, Why::Memory(format!("is copied in the call: {why}"))));
-        if !mappings.have_private(address, len) {
-            return copied(
-                "it is shared memory, which others may change, or /proc/self/maps cannot be read",
-            );
-        }
-        if !mappings.have_anonymous(address, len) {
-            return copied(
+/// Whether a region can have the way that is wanted; otherwise the next one, and why.
+fn possible(
+    engine: &Engine,
+    wanted: Capture,
+    by_itself: bool,
+    mappings: &Mappings,
+    memory: &Memory,
+) -> std::result::Result<Capture, (Capture, Why)> {
+    let (address, len) = (memory.address, memory.len);
+    let without_protection = match wanted {
+        Capture::Copy | Capture::Lent => return Ok(wanted),
+        Capture::Fork => None,
+        Capture::Protect => match engine.captures().can_freeze() {
+            Ok(()) if mappings.have_anonymous(address, len) => return Ok(wanted),
+            // The application says that nobody else writes to it.
+            Ok(()) if by_itself && !mappings.have_private(address, len) => return Ok(wanted),
+            // No forked process can have it, either.
+            Ok(()) => None,
+            Err(error) => Some(Why::System(format!(
+                "a forked process copies, as nothing can be protected: {error}"
+            ))),
+        },
+    };
+    let copied =
+        |why: &str| Err((Capture::Copy, Why::Memory(format!("is copied in the call: {why}"))));
+    if !mappings.have_private(address, len) {
+        return copied(
+            "it is shared memory, which others may change, or /proc/self/maps cannot be read",
+        );
+    }
+    if !mappings.have_anonymous(address, len) {
+        return copied(
                 "it is memory of a file, or static: pages that were not written show the file, which may change",
             );
-        }
-        if !memory.children_get(mappings, self.engine.captures().failed_carriers()) {
-            return copied("forked processes do not get it (MADV_DONTFORK or MADV_WIPEONFORK)");
-        }
-        match without_protection {
-            None => Ok(Capture::Fork),
-            Some(why) => Err((Capture::Fork, why)),
-        }
+    }
+    if !memory.children_get(mappings, engine.captures().failed_carriers()) {
+        return copied("forked processes do not get it (MADV_DONTFORK or MADV_WIPEONFORK)");
+    }
+    match without_protection {
+        None => Ok(Capture::Fork),
+        Some(why) => Err((Capture::Fork, why)),
     }
 }
 

@@ -30,7 +30,7 @@ impl Second {
         let config = &shared.config;
         let is_sure = shared.config.writes_directly()
             && config.persistent_interval == Some(0)
-            && open.persist != Some(false)
+            && open.may_persist()
             && open.regions.is_empty()
             && !config.aggregated
             && shared.catalog.read(|state| state.writes_beside());

@@ -116,7 +116,7 @@ impl Capturing<'_> {
     }
 
     pub(super) fn complete(&self, mut open: Open) -> Result<()> {
-        let persist = open.persist.unwrap_or_else(|| self.shared.file_side.is_to_persist());
+        let persist = open.is_to_persist();
         match open.spool.take() {
             None => {
                 self.begin_deferred(&mut open)?;

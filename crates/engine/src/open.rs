@@ -25,8 +25,8 @@ pub struct Open {
     pub(super) identity: Identity,
     /// The regions captured so far.
     pub regions: Vec<Region>,
-    /// Whether it is copied to persistent; `None`: decided when it is complete.
-    pub persist: Option<bool>,
+    /// Whether it is copied to persistent; `None`: not decided yet.
+    persist: Option<bool>,
     /// The file that it is written to directly, if any.
     pub(crate) spool: Option<Box<Spool>>,
     /// The deferred part of the capture.
@@ -47,6 +47,22 @@ impl Drop for Open {
 }
 
 impl Open {
+    /// Decides whether it is copied to persistent once it is complete; `Some(false)` also if that is decided later.
+    /// `None`: as this process's clock says when it is asked first.
+    pub fn decide_to_persist(&mut self, persist: Option<bool>) {
+        self.persist = persist;
+    }
+
+    /// Whether it is copied to persistent once it is complete.
+    pub(super) fn is_to_persist(&mut self) -> bool {
+        *self.persist.get_or_insert_with(|| self.shared.file_side.is_to_persist())
+    }
+
+    /// Whether that is not ruled out by now.
+    pub(super) fn may_persist(&self) -> bool {
+        self.persist != Some(false)
+    }
+
     pub(super) fn begin(shared: &Arc<Shared>, name: &str, version: i32) -> Result<Open> {
         let may_replace = shared.file_side.files.rights().may_replace(name);
         let (id, identity) = shared.catalog.begin(|state| {

@@ -48,6 +48,8 @@ pub struct Restoring {
     pub mark: Option<i32>,
     /// Memory has only what has changed since an earlier version: files have all of it.
     is_delta: bool,
+    /// Its file is good if all of it can be restored.
+    is_unproven: bool,
 }
 
 /// The regions of a checkpoint that is known by its file's header.
@@ -262,7 +264,8 @@ impl<'a> Restores<'a> {
         })?;
         self.shared.host_side.pace.restore_begins();
         let (owner, is_delta, name) = (Owner::Own(id), self.is_delta(id), name.to_owned());
-        Ok(Restoring { owner, name, version, identity, regions, mark, is_delta })
+        let is_unproven = false;
+        Ok(Restoring { owner, name, version, identity, regions, mark, is_delta, is_unproven })
     }
 
     /// The regions of a checkpoint, ascending by id. A delta's are those of its file, for which this waits.
@@ -313,9 +316,9 @@ impl<'a> Restores<'a> {
         is_there.then_some(()).ok_or_else(|| Error::new(Kind::NotFound, never))
     }
 
-    /// Starts a restore of this rank's checkpoint of an earlier job without reading its file first:
-    /// the bytes are compared with their checksum when they are restored. `None` if there is no
-    /// checksum, or the regions cannot be known without reading the file.
+    /// Starts a restore of all of this rank's checkpoint of an earlier job without reading its file first:
+    /// the bytes are compared with their checksum when they are restored, and its success proves them. `None` if
+    /// there is no checksum, or the regions cannot be known without reading the file.
     pub fn begin_restore_unproven(
         &self,
         name: &str,
@@ -329,13 +332,9 @@ impl<'a> Restores<'a> {
         }
         self.shared.file_side.await_earlier_jobs();
         let header = self.shared.file_side.files.copies().undisputed_header(name, version)?;
-        Some(self.begin_restore_stored(
-            self.shared.file_side.files.clone(),
-            name,
-            version,
-            Some(&header),
-            part_of,
-        ))
+        let files = self.shared.file_side.files.clone();
+        let stored = self.begin_restore_stored(files, name, version, Some(&header), part_of);
+        Some(Restoring { is_unproven: true, ..stored })
     }
 
     /// Starts a restore of another rank's checkpoint, which is known only by its files, made by a `wanted` run.
@@ -368,15 +367,34 @@ impl<'a> Restores<'a> {
         self.shared.host_side.pace.restore_begins();
         let (identity, name) = (files.runs().wanted(), name.to_owned());
         let (owner, mark, is_delta) = (Owner::Stored(files), None, false);
-        Restoring { owner, name, version, identity, regions, mark, is_delta }
+        Restoring { owner, name, version, identity, regions, mark, is_delta, is_unproven: false }
     }
 
     /// Ends a restore.
     pub fn end_restore(&self, restoring: Restoring, success: bool) {
-        if let Owner::Own(id) = restoring.owner {
-            self.shared.catalog.step(|state| state.up().end_restore(id, success));
+        match restoring.owner {
+            Owner::Own(id) => {
+                self.shared.catalog.step(|state| state.up().end_restore(id, success));
+            }
+            Owner::Stored(_) if success && restoring.is_unproven => self.has_proven(&restoring),
+            Owner::Stored(_) => {}
         }
         self.shared.host_side.pace.call_ends();
+    }
+
+    /// From here on the job knows a checkpoint that was unproven, as one that was restored.
+    fn has_proven(&self, restoring: &Restoring) {
+        let part_of = |id| {
+            let found = restoring.regions.binary_search_by_key(&id, |region| region.id);
+            found.map_or(Part::Host, |at| restoring.regions[at].part)
+        };
+        // If its file has gone meanwhile, the job does without.
+        if let Ok(id) = self.find(&restoring.name, restoring.version, part_of) {
+            self.shared.catalog.step(|state| {
+                state.up().begin_restore(id);
+                state.up().end_restore(id, true);
+            });
+        }
     }
 
     /// Ends a restore of this job's own checkpoint. `next` is the position in the order of hints at which it

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::open::Open;
 use super::shared::Capturing;
 use catalog::state::{is_of_the_file_system, State};
-use catalog::{FileLevel, Id};
+use catalog::FileLevel;
 use errors::{Error, Result};
 use os::files::SizeLimitOutlived;
 use trace::metrics::Cause;
@@ -36,7 +36,7 @@ impl Capturing<'_> {
         let guessed = enough.is_err();
         let in_scratch = enough.and_then(|()| create(FileLevel::Scratch));
         let mut beside = |refused: Error| {
-            self.may_route_past_scratch(open.id, &mut open.persist, &refused)?;
+            self.may_route_past_scratch(open, &refused)?;
             self.shared.file_side.past_scratch(refused, || create(FileLevel::Persistent))
         };
         let placed = in_scratch.or_else(|refused| match beside(refused) {
@@ -53,16 +53,11 @@ impl Capturing<'_> {
     ///
     /// # Errors
     /// The file may not be written there: the error of scratch, and what can be done.
-    fn may_route_past_scratch(
-        &self,
-        id: Id,
-        persist: &mut Option<bool>,
-        refused: &Error,
-    ) -> Result<()> {
+    fn may_route_past_scratch(&self, open: &mut Open, refused: &Error) -> Result<()> {
         if !is_of_the_file_system(refused) {
             return Err(refused.clone());
         }
-        let persists = *persist.get_or_insert_with(|| self.shared.file_side.is_to_persist());
+        let (persists, id) = (open.is_to_persist(), open.id);
         let awaits = self.shared.catalog.read(|state| state.checkpoints().is_undecided(id));
         let wanted = persists || awaits && !self.shared.file_side.persistence_depends_on_time();
         if self.shared.file_side.files.places().has_persistent() && wanted {
@@ -107,7 +102,7 @@ impl Capturing<'_> {
             self.abort(open);
             return Err(error.within(format!("the routed file of {original}")));
         }
-        let persist = open.persist.unwrap_or_else(|| self.shared.file_side.is_to_persist());
+        let persist = open.is_to_persist();
         let own = match level {
             FileLevel::Scratch => self.commit_file(id, Vec::new(), Some(original), persist),
             FileLevel::Persistent => {

@@ -65,6 +65,18 @@ pub fn validate_name(name: &str) -> Result<()> {
     )))
 }
 
+/// Whether a checkpoint can have this name and version.
+///
+/// # Errors
+/// It cannot: the name is not valid, or the version is below 0.
+pub fn validate(name: &str, version: i32) -> Result<()> {
+    validate_name(name)?;
+    if version < 0 {
+        return Err(Error::invalid(format!("version {version} of \"{name}\" is below 0")));
+    }
+    Ok(())
+}
+
 /// The name of the file with one process's part of a checkpoint: not a path, and unique if `name` is valid
 /// and `version` is 0 or more.
 pub fn checkpoint_file(name: &str, rank: u32, version: i32) -> String {

@@ -63,7 +63,7 @@ fn a_part_is_written_from_what_the_application_has() {
     let places: Vec<Place> = contents.iter().map(plain).collect();
     for (version, from_memory) in [(1, true), (2, false)] {
         let mut open = engine.begin("x", version).unwrap();
-        open.persist = Some(false);
+        open.decide_to_persist(Some(false));
         let id = open.id;
         engine.shared.capturing().capture(&mut open, &places, Vec::new()).unwrap();
         engine.shared.capturing().commit(open).unwrap();
@@ -97,7 +97,7 @@ fn a_claim_that_is_not_used_is_given_back() {
     let engine = Engine::start(config, Process::single(0), None).unwrap();
     let bytes = [7u8; 100];
     let mut open = engine.begin("x", 1).unwrap();
-    open.persist = Some(false);
+    open.decide_to_persist(Some(false));
     let id = open.id;
     engine
         .shared

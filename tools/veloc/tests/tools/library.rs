@@ -20,7 +20,7 @@ fn what_the_library_writes_is_good() {
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let mut client = Client::start_single(config, rank).unwrap();
         let memory = Memory::new(4, field.as_ptr() as u64, field.len(), 1).unwrap();
-        client.protect(None, 4, memory).unwrap();
+        client.protecting().protect(None, 4, memory).unwrap();
         client.checkpoint("wave", 1).unwrap();
         client.checkpoint("wave", 2).unwrap();
         client.checkpoint_begin("own", 1).unwrap();
@@ -61,7 +61,7 @@ fn what_an_incremental_job_writes_is_read() {
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
     let mut client = Client::start_single(config, 0).unwrap();
     let memory = Memory::new(4, field.as_mut_ptr() as u64, field.len(), 1).unwrap();
-    client.protect(None, 4, memory).unwrap();
+    client.protecting().protect(None, 4, memory).unwrap();
     for version in 1..4 {
         field[version * 100_000..][..5000].fill(version as u8);
         client.checkpoint("wave", version as i32).unwrap();

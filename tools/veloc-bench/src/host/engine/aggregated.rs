@@ -96,7 +96,7 @@ pub(super) fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Resu
         }
         let mut open = engine.begin(NAME, 0)?;
         // The place of the part is known only once the checkpoint is taken.
-        open.persist = Some(false);
+        open.decide_to_persist(Some(false));
         let id = open.id;
         engine.capturing().capture(&mut open, &[region], Vec::new())?;
         engine.capturing().commit(open)?;

@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::DeserializeOwned;
-use serde::Serialize;
-
-use super::{agree, Client};
+use super::pass::{agree, decode, encode, gather};
 use config::Config;
+use engine::Engine;
 use erasure::encoding::Encoding;
 use erasure::layout::Intact;
 use erasure::membership::{self, ProcessInfo, Settings};
@@ -19,6 +17,7 @@ use erasure::stream;
 use erasure::survey::{Inventory, Rebuild, Survey};
 use erasure::wire::FileId;
 use errors::{Error, Kind, Result};
+use format::checksum::Checksum;
 use mpi::Comm;
 use os::files::{self, Durability};
 
@@ -66,10 +65,18 @@ fn prepare(config: &Config) -> Result<Option<Prepared>> {
     Prepared::new(settings, config.failure_domain.as_deref()).map(Some)
 }
 
-impl Client {
-    /// Whether lost files can be rebuilt: the same on all processes.
-    pub(super) fn can_rebuild(&self) -> bool {
-        self.comm.is_some() && self.engine.file_side().erasure().is_some()
+/// What the processes of a job with erasure coding do to have what some of them have lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Rebuilding<'a> {
+    pub(super) comm: &'a Comm,
+    pub(super) node: &'a Node,
+    pub(super) engine: &'a Engine,
+}
+
+impl<'a> Rebuilding<'a> {
+    /// `None`: nothing can be rebuilt, which is the same on all processes.
+    pub(super) fn of(comm: Option<&'a Comm>, engine: &'a Engine) -> Option<Rebuilding<'a>> {
+        Some(Rebuilding { comm: comm?, node: engine.file_side().erasure()?, engine })
     }
 
     /// Whether this process has a copy of a version that it can restore.
@@ -80,6 +87,19 @@ impl Client {
     /// Whether this job has taken or restored a version here.
     pub(super) fn is_known(&self, name: &str, version: i32) -> bool {
         self.engine.checkpoints().known(name, version).is_some()
+    }
+
+    /// Whether all processes have parities of a version, each the same as the others of its group,
+    /// or none has: a job that rebuilt the version may have ended before it had made them again,
+    /// and a directory that was away may have old ones.
+    pub(super) fn parities_are_alike(&self, name: &str, version: i32) -> Result<bool> {
+        let own = self.own_header(name, version).map(|header| header.encoding);
+        let id = own.as_ref().map(Encoding::id);
+        let all: Vec<Option<Checksum>> = gather(self.comm, &id)?;
+        let of_rank = |rank: u32| all.get(rank as usize).copied().flatten();
+        let alike = own.is_none_or(|own| own.ranks().into_iter().all(|rank| of_rank(rank) == id));
+        let there = all.iter().filter(|id| id.is_some()).count();
+        agree(self.comm, alike && (there == 0 || there == all.len()))
     }
 
     /// Rebuilds a version in scratch on every process that says by `restorable` that it has no good
@@ -95,11 +115,11 @@ impl Client {
     ) -> Result<Option<Error>> {
         let mut failed = self.rebuild_file(name, version, restorable)?;
         let mut below = i64::from(version);
-        while let (None, Some(comm)) = (&failed, &self.comm) {
+        while failed.is_none() {
             // The highest of those that the processes lack.
             let lacks =
                 self.engine.files().copies().missing_base(name, version).map_or(-1, i64::from);
-            let missing = -comm.allreduce_min_i64(-lacks)?;
+            let missing = -self.comm.allreduce_min_i64(-lacks)?;
             if missing < 0 {
                 break;
             }
@@ -118,16 +138,14 @@ impl Client {
     }
 
     fn rebuild_file(&self, name: &str, version: i32, restorable: bool) -> Result<Option<Error>> {
-        let (Some(comm), Some(node)) = (&self.comm, self.engine.file_side().erasure()) else {
-            return Ok(Some(Error::new(Kind::NotFound, "there is no erasure coding")));
-        };
-        let relocated = self.relocate(comm, node, name, version, restorable)?;
+        let Rebuilding { comm, node, .. } = *self;
+        let relocated = self.relocate(name, version, restorable)?;
         let restorable = relocated.restorable;
         let standing = Inventory {
             restorable,
             // A version that was only found is judged, also if it is open by now.
             known: self.engine.checkpoints().has_taken(name, version),
-            parity: self.own_header(node, name, version),
+            parity: self.own_header(name, version),
         };
         let standings = gather(comm, &standing)?;
         let because = |error: Error| match &relocated.disputed {
@@ -139,14 +157,14 @@ impl Client {
             Err(error) => return Ok(Some(because(error))),
         };
         let mut offers = Vec::new();
-        let own = self.verify(node, &survey, restorable, &mut offers);
+        let own = self.verify(&survey, restorable, &mut offers);
         let verified: Vec<Vec<Intact>> = gather(comm, &own)?;
         let plan = match survey.plan(&verified) {
             Ok(plan) => plan,
             Err(error) => return Ok(Some(because(error))),
         };
         let rebuilt = match plan.get(&node.own()) {
-            Some(rebuild) => self.rebuild_own(node, rebuild),
+            Some(rebuild) => self.rebuild_own(rebuild),
             None => Ok(()),
         };
         let all = agree(comm, rebuilt.is_ok())?;
@@ -167,7 +185,7 @@ impl Client {
     }
 
     /// The header of this process's parity file of a version, if it has one.
-    pub(super) fn own_header(&self, node: &Node, name: &str, version: i32) -> Option<Header> {
+    pub(super) fn own_header(&self, name: &str, version: i32) -> Option<Header> {
         let path = self.engine.files().places().parity_path(name, version).ok()?;
         let found = match ParityFile::read(&path) {
             Ok(found) => found.header,
@@ -181,7 +199,7 @@ impl Client {
         let encoding = &found.encoding;
         let ours = encoding.name == name
             && encoding.version == version
-            && encoding.index_of(node.own()) == Some(found.own as usize);
+            && encoding.index_of(self.node.own()) == Some(found.own as usize);
         ours.then_some(found)
     }
 
@@ -189,11 +207,11 @@ impl Client {
     /// to the processes that need them.
     fn verify(
         &self,
-        node: &Node,
         survey: &Survey,
         restorable: bool,
         offers: &mut Vec<ServedFile>,
     ) -> Vec<Intact> {
+        let node = self.node;
         let one = |encoding: &Encoding| {
             let Some(place) = encoding.index_of(node.own()) else {
                 return Intact::default();
@@ -237,7 +255,8 @@ impl Client {
     }
 
     /// Rebuilds this process's file in scratch.
-    fn rebuild_own(&self, node: &Node, rebuild: &Rebuild) -> Result<()> {
+    fn rebuild_own(&self, rebuild: &Rebuild) -> Result<()> {
+        let node = self.node;
         let encoding = &rebuild.encoding;
         let (name, version) = (encoding.name.as_str(), encoding.version);
         let mut peers = BTreeMap::new();
@@ -281,23 +300,4 @@ impl Client {
         }
         named
     }
-}
-
-/// The values of all processes, by rank. A value that cannot be read counts as nothing. Collective.
-pub(super) fn gather<T: Serialize + DeserializeOwned + Default>(
-    comm: &Comm,
-    own: &T,
-) -> Result<Vec<T>> {
-    let all = comm.allgather(&encode(own)?)?;
-    Ok(all.iter().map(|bytes| decode(bytes).unwrap_or_default()).collect())
-}
-
-pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
-    postcard::to_stdvec(message).map_err(|error| Error::new(Kind::Internal, error.to_string()))
-}
-
-pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    postcard::from_bytes(bytes).map_err(|error| {
-        Error::new(Kind::Corrupt, format!("what another process passed over MPI: {error}"))
-    })
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::protect::gather;
-use super::Client;
+use super::pass::gather;
+use super::protect::Rebuilding;
 use erasure::digest_votes::{undisputed, Content, DigestVotes, Verdict};
 use erasure::encoding::Encoding;
 use erasure::node::Node;
@@ -19,7 +19,6 @@ use erasure::wire::{FileId, LONGEST_READ};
 use errors::{Error, Kind, Result};
 use format::checksum::{Checksum, Hasher};
 use format::identity::Identity;
-use mpi::Comm;
 use os::files::{self, Durability};
 use os::network;
 
@@ -77,7 +76,7 @@ pub(super) struct Relocated {
     pub disputed: Option<Error>,
 }
 
-impl Client {
+impl Rebuilding<'_> {
     /// Brings the files of a version to the scratch directories of the processes that they belong
     /// to. A file that contradicts the kept checksum, or most parity files, is an old one and is
     /// passed over. Of files that differ, none is taken if nobody can tell the right one.
@@ -85,14 +84,8 @@ impl Client {
     ///
     /// # Errors
     /// MPI's.
-    pub(super) fn relocate(
-        &self,
-        comm: &Comm,
-        node: &Node,
-        name: &str,
-        version: i32,
-        restorable: bool,
-    ) -> Result<Relocated> {
+    pub(super) fn relocate(&self, name: &str, version: i32, restorable: bool) -> Result<Relocated> {
+        let Rebuilding { comm, node, .. } = *self;
         let store = self.engine.files();
         let missing = |path: Result<PathBuf>| path.is_ok_and(|path| !path.exists());
         let scratch = store.places().scratch().unwrap_or(Path::new(""));
@@ -100,7 +93,7 @@ impl Client {
         let own = Own {
             lacks_data: !restorable && missing(store.places().scratch_path(name, version)),
             lacks_parity: missing(store.places().parity_path(name, version)),
-            encoding: self.own_header(node, name, version).map(|header| header.encoding),
+            encoding: self.own_header(name, version).map(|header| header.encoding),
             place: format!("{}:{}", network::host_name(), scratch.display()),
             directory: directory(scratch),
         };
@@ -110,7 +103,7 @@ impl Client {
         // Of processes that share a directory, the first one looks.
         let first = all.iter().position(|other| other.shares_with(&own));
         if first.is_none_or(|first| first == node.own() as usize) {
-            self.look_around(node, (name, version), &all, &mut seen, &mut offers);
+            self.look_around((name, version), &all, &mut seen, &mut offers);
         }
         let everywhere: Vec<Seen> = gather(comm, &seen)?;
         let mut said = DigestVotes::default();
@@ -118,14 +111,12 @@ impl Client {
         everywhere.iter().flat_map(|seen| &seen.said).for_each(|of| said.add(of, false));
         let (mut fetched, mut disputed) = (Vec::new(), None);
         for piece in [Piece::Data, Piece::Parity] {
-            match self.choose(node.own(), (name, version), piece, &all, &everywhere, &said) {
+            match self.choose((name, version), piece, &all, &everywhere, &said) {
                 Ok(None) => {}
-                Ok(Some((from, file))) => {
-                    match self.fetch_foreign(node, name, version, from, file) {
-                        Ok(()) => fetched.push((piece, file.content)),
-                        Err(error) => log::warn!("{error}"),
-                    }
-                }
+                Ok(Some((from, file))) => match self.fetch_foreign(name, version, from, file) {
+                    Ok(()) => fetched.push((piece, file.content)),
+                    Err(error) => log::warn!("{error}"),
+                },
                 Err(error) => {
                     log::warn!("{error}");
                     // Parities can be made again.
@@ -155,7 +146,6 @@ impl Client {
     /// Looks in scratch for files of other processes, and offers those that their processes lack.
     fn look_around(
         &self,
-        node: &Node,
         (name, version): (&str, i32),
         all: &[Own],
         seen: &mut Seen,
@@ -166,7 +156,8 @@ impl Client {
                 log::warn!("{error}");
                 Vec::new()
             });
-        let own = &all[node.own() as usize];
+        let own_rank = self.node.own();
+        let own = &all[own_rank as usize];
         for (rank, path) in parities {
             // In a directory that processes share, the file is where it belongs.
             if all.get(rank as usize).is_some_and(|keeper| keeper.shares_with(own)) {
@@ -181,12 +172,12 @@ impl Client {
             });
             seen.said.extend(header.map(|header| header.encoding));
         }
-        for (rank, lacking) in (0..).zip(all).filter(|(rank, _)| *rank != node.own()) {
+        for (rank, lacking) in (0..).zip(all).filter(|(rank, _)| *rank != own_rank) {
             for (piece, wanted) in
                 [(Piece::Data, lacking.lacks_data), (Piece::Parity, lacking.lacks_parity)]
             {
                 if wanted {
-                    let found = self.find_foreign(node, (name, version), (rank, piece), offers);
+                    let found = self.find_foreign((name, version), (rank, piece), offers);
                     seen.found.extend(found);
                 }
             }
@@ -196,7 +187,6 @@ impl Client {
     /// Finds a file of another process in scratch, if it is there, and offers it.
     fn find_foreign(
         &self,
-        node: &Node,
         (name, version): (&str, i32),
         (rank, piece): (u32, Piece),
         offers: &mut Vec<ServedFile>,
@@ -216,7 +206,7 @@ impl Client {
         let (len, digest) = parity::digest(&file, &path).ok()?;
         let identity = self.engine.files().runs().identity_of(&file, &path);
         let source = Source { file: file.into(), path, start: 0 };
-        offers.push(node.served().serve(id(name, version, rank, piece), source));
+        offers.push(self.node.served().serve(id(name, version, rank, piece), source));
         Some(Found { rank, piece, routed, content: Content { len, digest }, identity, encoding })
     }
 
@@ -226,13 +216,13 @@ impl Client {
     /// [`Kind::Corrupt`] if the files differ and nobody can tell which is the right one.
     fn choose<'a>(
         &self,
-        own: u32,
         (name, version): (&str, i32),
         piece: Piece,
         all: &[Own],
         everywhere: &'a [Seen],
         said: &DigestVotes,
     ) -> Result<Option<(u32, &'a Found)>> {
+        let own = self.node.own();
         let kept = match piece {
             Piece::Data => self.engine.files().copies().kept_checksum(name, version),
             Piece::Parity => Ok(None),
@@ -281,18 +271,11 @@ impl Client {
     }
 
     /// Copies this process's file from another process to scratch.
-    fn fetch_foreign(
-        &self,
-        node: &Node,
-        name: &str,
-        version: i32,
-        from: u32,
-        file: &Found,
-    ) -> Result<()> {
+    fn fetch_foreign(&self, name: &str, version: i32, from: u32, file: &Found) -> Result<()> {
         let store = self.engine.files();
         let temporary = store.places().temporary(&store.places().scratch_path(name, version)?);
-        let id = id(name, version, node.own(), file.piece);
-        let copied = fetch(node, from, id, file.content, &temporary);
+        let id = id(name, version, self.node.own(), file.piece);
+        let copied = fetch(self.node, from, id, file.content, &temporary);
         let named = copied.and_then(|()| {
             let naming = self.engine.file_side().lock_names();
             match file.piece {

@@ -1,26 +1,83 @@
 //! Which version a restart could begin with (`VELOC_Restart_test`): under MPI, the newest that all
 //! processes can restore.
 
-use super::protect::gather;
-use super::{agree, check_name, Client};
+use super::outcome::all_or_none;
+use super::pass::agree;
+use super::protect::Rebuilding;
 use config::NewestBy;
-use erasure::encoding::Encoding;
+use engine::Engine;
 use errors::{Error, Kind, Result};
 use files::Files;
-use format::checksum::Checksum;
+use format::names;
 use mpi::Comm;
 
-impl Client {
-    /// The newest version that is not above `version` (0: the newest of all); with several
-    /// processes, the newest that all have. Collective under MPI, unless `of` names one rank.
-    pub fn restart_test(
-        &mut self,
+/// What the processes of a job can restore.
+#[derive(Clone, Copy, Debug)]
+pub struct Search<'a> {
+    /// `None`: there are no others.
+    pub(super) comm: Option<&'a Comm>,
+    pub(super) engine: &'a Engine,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(comm: Option<&'a Comm>, engine: &'a Engine) -> Search<'a> {
+        Search { comm, engine }
+    }
+
+    pub(super) fn rebuilding(self) -> Option<Rebuilding<'a>> {
+        Rebuilding::of(self.comm, self.engine)
+    }
+
+    /// Whether the job has other processes.
+    pub fn has_others(&self) -> bool {
+        self.comm.is_some_and(|comm| comm.size().is_ok_and(|size| size > 1))
+    }
+
+    /// `rank`, if it is another one than this process's.
+    pub fn other(&self, rank: Option<u32>) -> Option<u32> {
+        rank.filter(|&rank| rank != self.engine.files().places().rank())
+    }
+
+    /// This process's result, if all processes have succeeded. Collective.
+    ///
+    /// # Errors
+    /// MPI's; or why this process, or another one, has failed.
+    pub fn all_or_none<T>(&self, own: Result<T>) -> Result<T> {
+        match self.comm {
+            Some(comm) => all_or_none(comm, own)?,
+            None => own,
+        }
+    }
+
+    /// Rebuilds the files of a version before it is restored, if a process lacks its file or the
+    /// parities are not alike. `restorable`: this process has a good file. Returns `None` if there
+    /// is nothing to rebuild, or if a process does not want its `own` checkpoint. Collective.
+    ///
+    /// # Errors
+    /// MPI's. The inner error, on all processes, is why the files cannot be rebuilt.
+    pub fn make_good(
+        &self,
         name: &str,
         version: i32,
-        of: Option<u32>,
-    ) -> Result<Option<i32>> {
+        own: bool,
+        restorable: bool,
+    ) -> Result<Option<Result<()>>> {
+        let Some(rebuilding) = self.rebuilding() else { return Ok(None) };
+        // Parities of a version that this job itself has taken may still be on their way.
+        let taken = self.engine.checkpoints().has_taken(name, version);
+        let told = [own, restorable, taken].map(i64::from);
+        let [own, good, taken] = rebuilding.comm.allreduce_min(told)?.map(|least| least == 1);
+        if !own || good && (taken || rebuilding.parities_are_alike(name, version)?) {
+            return Ok(None);
+        }
+        Ok(Some(rebuilding.rebuild(name, version, restorable)?.map_or(Ok(()), Err)))
+    }
+
+    /// The newest version that is not above `version` (0: the newest of all); with several
+    /// processes, the newest that all have. Collective under MPI, unless `of` names one rank.
+    pub fn restart_test(&self, name: &str, version: i32, of: Option<u32>) -> Result<Option<i32>> {
         let bound = if version == 0 { i32::MAX } else { version };
-        let checked = check_name(name, version);
+        let checked = names::validate(name, version);
         if let (Some(rank), Ok(())) = (self.other(of), &checked) {
             return newest_file(&self.engine.files().of_rank(rank), name, bound, None);
         }
@@ -38,14 +95,14 @@ impl Client {
     /// As [`newest_of_all`](Self::newest_of_all), of the versions up to the one that was taken last: a run that began
     /// anew has replaced those of older runs up to there. Of several processes, some may have taken one more.
     fn newest_by_time(
-        &mut self,
+        &self,
         name: &str,
         bound: i32,
         checked: Result<()>,
         alone: bool,
     ) -> Result<Option<i32>> {
         let last = self.engine.checkpoints().taken_last(name, bound).unwrap_or(bound);
-        let last = match self.comm.as_ref().filter(|_| !alone) {
+        let last = match self.comm.filter(|_| !alone) {
             Some(comm) => comm.allreduce_min_i64(i64::from(last))? as i32,
             None => last,
         };
@@ -54,7 +111,7 @@ impl Client {
             return found;
         }
         // None of them can be restored: an older run's may be.
-        match alone || self.all_agree(found.is_ok())? {
+        match alone || self.comm.map_or(Ok(found.is_ok()), |comm| agree(comm, found.is_ok()))? {
             true => self.newest_of_all(name, bound, checked, alone),
             false => found,
         }
@@ -99,7 +156,7 @@ impl Client {
 
     /// The newest version that all processes have; with `alone`, that this process has.
     fn newest_of_all(
-        &mut self,
+        &self,
         name: &str,
         bound: i32,
         checked: Result<()>,
@@ -111,8 +168,8 @@ impl Client {
             return checked.and_then(|()| self.newest_in(&of_any_job, name, bound));
         }
         self.all_or_none(checked)?;
-        if self.can_rebuild() {
-            return self.newest_after_rebuilding(name, bound);
+        if let Some(rebuilding) = self.rebuilding() {
+            return self.newest_after_rebuilding(rebuilding, name, bound);
         }
         let mut bound = i64::from(bound);
         loop {
@@ -142,7 +199,7 @@ impl Client {
         let mut newest_of_any = -1;
         loop {
             let found = newest(bound);
-            let Some(comm) = &self.comm else {
+            let Some(comm) = self.comm else {
                 return found;
             };
             // A process that cannot look takes part all the same: the others wait for it.
@@ -179,9 +236,9 @@ impl Client {
     ///
     /// # Errors
     /// This process cannot look, its arrays cannot be searched, or it is not right; or another one's. Or as
-    /// [`Client::restart_test`].
+    /// [`Search::restart_test`].
     pub fn newest_of_arrays(
-        &mut self,
+        &self,
         name: &str,
         able: Result<()>,
         newest: impl FnMut(i64) -> Result<Option<i64>>,
@@ -198,10 +255,13 @@ impl Client {
     }
 
     /// The newest version that every process has, or could rebuild and therefore has now.
-    fn newest_after_rebuilding(&self, name: &str, bound: i32) -> Result<Option<i32>> {
-        let Some(comm) = &self.comm else {
-            return self.newest(name, bound);
-        };
+    fn newest_after_rebuilding(
+        &self,
+        rebuilding: Rebuilding<'_>,
+        name: &str,
+        bound: i32,
+    ) -> Result<Option<i32>> {
+        let comm = rebuilding.comm;
         let mut bound = comm.allreduce_min_i64(i64::from(bound))? as i32;
         loop {
             let found = self.newest(name, bound).unwrap_or_else(|error| {
@@ -218,10 +278,10 @@ impl Client {
             if highest < 0 {
                 return Ok(None);
             }
-            let there = found == Some(highest) || self.has(name, highest);
-            let restorable = there && self.is_as_encoded(name, highest);
-            let whole = agree(comm, restorable)? && self.parities_are_alike(comm, name, highest)?;
-            let why = if whole { None } else { self.rebuild(name, highest, restorable)? };
+            let there = found == Some(highest) || rebuilding.has(name, highest);
+            let restorable = there && rebuilding.is_as_encoded(name, highest);
+            let whole = agree(comm, restorable)? && rebuilding.parities_are_alike(name, highest)?;
+            let why = if whole { None } else { rebuilding.rebuild(name, highest, restorable)? };
             match why {
                 None if self.have_one_run(name, highest)? => return Ok(Some(highest)),
                 None => {}
@@ -266,20 +326,6 @@ impl Client {
             }
             bound = version.checked_sub(1)?;
         }
-    }
-
-    /// Whether all processes have parities of a version, each the same as the others of its group,
-    /// or none has: a job that rebuilt the version may have ended before it had made them again,
-    /// and a directory that was away may have old ones.
-    pub(super) fn parities_are_alike(&self, comm: &Comm, name: &str, version: i32) -> Result<bool> {
-        let Some(node) = self.engine.file_side().erasure() else { return Ok(true) };
-        let own = self.own_header(node, name, version).map(|header| header.encoding);
-        let id = own.as_ref().map(Encoding::id);
-        let all: Vec<Option<Checksum>> = gather(comm, &id)?;
-        let of_rank = |rank: u32| all.get(rank as usize).copied().flatten();
-        let alike = own.is_none_or(|own| own.ranks().into_iter().all(|rank| of_rank(rank) == id));
-        let there = all.iter().filter(|id| id.is_some()).count();
-        agree(comm, alike && (there == 0 || there == all.len()))
     }
 }
 

@@ -32,7 +32,7 @@ const POLLS: usize = 100;
 
 /// The agreement, as this process sees it.
 #[derive(Debug)]
-pub(crate) struct Agreement {
+pub struct Agreement {
     rank: u32,
     ranks: u32,
     rounds: Rounds,
@@ -87,7 +87,7 @@ impl Agreement {
     }
 
     /// A checkpoint is about to begin on this process, and sooner or later on the others.
-    pub(crate) fn begin(&mut self, engine: &Engine, name: &str, version: i32) {
+    pub fn begin(&mut self, engine: &Engine, name: &str, version: i32) {
         self.hear(engine);
         if self.failed {
             return;
@@ -104,7 +104,7 @@ impl Agreement {
 
     /// The checkpoint has begun. Returns whether it is copied to persistent once it is complete:
     /// `Some(false)`: when it is decided if and where; `None`: as this process's own clock says.
-    pub(crate) fn opened(&mut self, engine: &Engine, id: Id) -> Option<bool> {
+    pub fn opened(&mut self, engine: &Engine, id: Id) -> Option<bool> {
         let by_time = engine.file_side().persistence_depends_on_time();
         let defers = !self.failed && (by_time || self.aggregation.is_some());
         self.rounds.opened(id, defers);
@@ -127,7 +127,7 @@ impl Agreement {
     }
 
     /// How many rounds and gatherings of lengths this process has begun.
-    pub(crate) fn begun(&self) -> [u64; 2] {
+    pub fn begun(&self) -> [u64; 2] {
         let gathered = self.aggregation.as_ref().map_or(0, |aggregation| aggregation.calls.begun());
         [self.calls.begun(), gathered]
     }
@@ -135,7 +135,7 @@ impl Agreement {
     /// Begins rounds and gatherings without a checkpoint until there are so many. To be called when
     /// another process has begun so many, for checkpoints that this one never takes: the next round
     /// is the same for both again.
-    pub(crate) fn even(&mut self, engine: &Engine, [rounds, gathered]: [u64; 2]) {
+    pub fn even(&mut self, engine: &Engine, [rounds, gathered]: [u64; 2]) {
         while !self.failed && self.calls.begun() < rounds {
             let values = self.rounds.begin_without_key(file_state(engine));
             self.post(engine, &values);
@@ -150,7 +150,7 @@ impl Agreement {
     }
 
     /// Takes the results that have come.
-    pub(crate) fn hear(&mut self, engine: &Engine) {
+    pub fn hear(&mut self, engine: &Engine) {
         self.take(engine, CollectiveQueue::poll);
     }
 
@@ -259,7 +259,7 @@ impl Agreement {
     /// The application waits for its files: undecided checkpoints are copied. The results get a
     /// moment to come but are not waited for, as another process may wait for this one. Parts of
     /// aggregated files have no other way: their results are waited for.
-    pub(crate) fn await_all(&mut self, engine: &Engine) {
+    pub fn await_all(&mut self, engine: &Engine) {
         if self.aggregation.is_some() {
             return self.take(engine, CollectiveQueue::wait);
         }
@@ -274,7 +274,7 @@ impl Agreement {
     }
 
     /// Whether files are aggregated.
-    pub(crate) fn aggregates(&self) -> bool {
+    pub fn aggregates(&self) -> bool {
         self.aggregation.is_some()
     }
 }

@@ -36,7 +36,7 @@ impl Aggregation {
 
 impl Agreement {
     /// The checkpoint was taken, with so many bytes; `None`: not taken, or not to be aggregated.
-    pub(crate) fn taken(&mut self, engine: &Engine, taken: Option<(Id, u64)>) {
+    pub fn taken(&mut self, engine: &Engine, taken: Option<(Id, u64)>) {
         if let Some(id) = self.open.take().filter(|_| taken.is_none()) {
             // Given up: there is nothing to copy, and nothing that others wait for.
             self.learn(engine, id, |deferred| {
@@ -70,7 +70,7 @@ impl Agreement {
     }
 
     /// The checkpoint has a file of its own, and is no part of an aggregated one.
-    pub(crate) fn taken_alone(&mut self, engine: &Engine, id: Id) {
+    pub fn taken_alone(&mut self, engine: &Engine, id: Id) {
         self.open = None;
         self.taken(engine, None);
         self.learn(engine, id, |deferred| deferred.place = Some(None));

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::protect::gather;
-use super::Client;
-use erasure::node::Node;
+use super::pass::{agree, gather};
+use super::protect::Rebuilding;
+use super::search::Search;
 use errors::Result;
 use format::checksum::Checksum;
 
@@ -24,7 +24,7 @@ struct Held {
 /// What one process has, by version.
 type Holding = BTreeMap<i32, Held>;
 
-impl Client {
+impl Search<'_> {
     /// Rebuilds on every process the versions of a name that it lacks and the others can make up
     /// for; with `newest`, down to the first version that all have. Nothing is done without erasure
     /// coding, or unless every process is `ready`. Collective.
@@ -32,12 +32,15 @@ impl Client {
     /// # Errors
     /// MPI's.
     pub fn regain(&self, name: &str, newest: bool, ready: bool) -> Result<()> {
-        let (Some(comm), Some(node)) = (&self.comm, self.engine.file_side().erasure()) else {
-            return Ok(());
-        };
-        if !self.all_agree(ready)? {
-            return Ok(());
+        match self.rebuilding() {
+            Some(rebuilding) if agree(rebuilding.comm, ready)? => rebuilding.regain(name, newest),
+            _ => Ok(()),
         }
+    }
+}
+
+impl Rebuilding<'_> {
+    fn regain(&self, name: &str, newest: bool) -> Result<()> {
         self.engine.file_side().await_earlier_jobs();
         let mut versions =
             self.engine.files().listing().versions_of_anybody(name).unwrap_or_else(|error| {
@@ -46,9 +49,9 @@ impl Client {
                 BTreeSet::new()
             });
         versions.extend(self.engine.checkpoints().versions(name));
-        let held = |version| (version, self.held(node, name, version));
+        let held = |version| (version, self.held(name, version));
         let own: Holding = versions.into_iter().map(held).collect();
-        let all: Vec<Holding> = gather(comm, &own)?;
+        let all: Vec<Holding> = gather(self.comm, &own)?;
         for (version, whole) in standing(&all).into_iter().rev() {
             let mut there = whole;
             if !whole {
@@ -65,8 +68,8 @@ impl Client {
         Ok(())
     }
 
-    fn held(&self, node: &Node, name: &str, version: i32) -> Held {
-        let header = self.own_header(node, name, version);
+    fn held(&self, name: &str, version: i32) -> Held {
+        let header = self.own_header(name, version);
         Held {
             restorable: self.has(name, version) && self.is_as_encoded(name, version),
             known: self.is_known(name, version),

@@ -1,12 +1,11 @@
 //! Processes restore a version that one run has made: what they have under one name and number may be of several,
 //! where runs were killed before all processes had it.
 
-use super::protect::gather;
-use super::Client;
+use super::pass::gather;
+use super::search::Search;
 use errors::{Error, Kind, Result};
 use format::checksum::Checksum;
 use format::identity::{common, Identity};
-use mpi::Comm;
 
 /// Stands for an identity that is not known in a comparison: it is above all others.
 const ANY: i64 = i64::MAX;
@@ -22,7 +21,7 @@ fn number(identity: Identity) -> i64 {
 }
 
 /// The values by which [`alike`] tells whether processes have copies of one run: the least of each are compared.
-pub(super) fn compared(identity: Option<Identity>) -> [i64; 2] {
+fn compared(identity: Option<Identity>) -> [i64; 2] {
     match identity.map(number) {
         None | Some(ANY) => [ANY, ANY],
         Some(number) => [number, -number],
@@ -30,20 +29,20 @@ pub(super) fn compared(identity: Option<Identity>) -> [i64; 2] {
 }
 
 /// Whether the least of all processes' [`compared`] values are of one run.
-pub(super) fn alike([least, negated]: [i64; 2]) -> bool {
+fn alike([least, negated]: [i64; 2]) -> bool {
     least == ANY || least == -negated
 }
 
-impl Client {
+impl Search<'_> {
     /// The run that all processes have a copy of which want this version, if there is one; others may want another
     /// one. Collective.
-    pub(super) fn common_run(
+    pub fn common_run(
         &self,
-        comm: &Comm,
         name: &str,
         version: i32,
         of: Option<u32>,
     ) -> Result<Option<Identity>> {
+        let Some(comm) = self.comm else { return Ok(None) };
         let copies = match of {
             Some(rank) => self.engine.files().of_rank(rank).copies().identities(name, version),
             None => self.engine.checkpoints().identities(name, version),
@@ -55,8 +54,8 @@ impl Client {
     }
 
     /// Whether what all processes have of a version, the nearest copies, is of one run. Collective.
-    pub(super) fn is_of_one_run(&self, name: &str, nearest: Option<Identity>) -> Result<bool> {
-        let Some(comm) = self.comm.as_ref().filter(|_| self.has_others()) else { return Ok(true) };
+    pub fn is_of_one_run(&self, name: &str, nearest: Option<Identity>) -> Result<bool> {
+        let Some(comm) = self.comm.filter(|_| self.has_others()) else { return Ok(true) };
         let [least, negated] = compared(nearest);
         let known = i64::from(nearest != Some(Identity::UNKNOWN));
         let [least, negated, all_known] = comm.allreduce_min([least, negated, known])?;
@@ -72,24 +71,20 @@ impl Client {
     /// Whether all processes have copies of one run of a version that each of them has. Collective.
     pub(super) fn have_one_run(&self, name: &str, version: i32) -> Result<bool> {
         let nearest = self.engine.checkpoints().nearest_identity(name, version);
-        match &self.comm {
-            Some(comm) if !self.is_of_one_run(name, nearest)? => {
-                let common = self.common_run(comm, name, version, None)?;
-                if common.is_none() {
-                    self.engine
-                        .files()
-                        .warnings()
-                        .once(format!("passing over {}", of_several_runs(name, version)));
-                }
-                Ok(common.is_some())
-            }
-            _ => Ok(true),
+        if self.is_of_one_run(name, nearest)? {
+            return Ok(true);
         }
+        let common = self.common_run(name, version, None)?;
+        if common.is_none() {
+            let why = of_several_runs(name, version);
+            self.engine.files().warnings().once(format!("passing over {why}"));
+        }
+        Ok(common.is_some())
     }
 }
 
 /// Why a version is not restored.
-pub(super) fn of_several_runs(name: &str, version: i32) -> Error {
+pub fn of_several_runs(name: &str, version: i32) -> Error {
     Error::new(
         Kind::NotFound,
         format!(

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
-use super::protect::{decode, encode};
+use super::pass::{decode, encode};
 use config::{Config, Mode};
 use errors::{Error, Kind, Result};
 use format::checksum::Checksum;

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use super::Client;
+use super::protect::Rebuilding;
 use ::files::Files;
 use erasure::encoding::Member;
 use errors::Kind;
 use os::files;
 
-impl Client {
+impl Rebuilding<'_> {
     /// Whether this process's scratch file of a version is what its parity file says, if both
     /// exist: its proof may be older than the version. Read once, unless this job wrote it or
     /// compared its SHA-256. A bad file goes if persistent has a good one, then the nearest.
@@ -18,10 +18,9 @@ impl Client {
         if self.is_known(name, version) {
             return true;
         }
-        let Some(node) = self.engine.file_side().erasure() else { return true };
-        let Some(header) = self.own_header(node, name, version) else { return true };
+        let Some(header) = self.own_header(name, version) else { return true };
         let encoding = &header.encoding;
-        let Some(place) = encoding.index_of(node.own()) else { return true };
+        let Some(place) = encoding.index_of(self.node.own()) else { return true };
         let member = &encoding.members[place];
         let Ok(scratch) = store.places().scratch_path(name, version) else { return true };
         if is_member(store, &scratch, member).unwrap_or(true) {

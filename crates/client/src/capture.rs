@@ -1,0 +1,121 @@
+//! Captures protected regions into a checkpoint that is open.
+
+use std::sync::Arc;
+
+use super::callbacks::{Object, Written};
+use super::deltas::Deltas;
+use super::guards::look_at;
+use super::memory::place;
+use super::messages::Packed;
+use super::protection::Protection;
+use super::regions::Protected;
+use super::way::Ways;
+use super::Selection;
+use catalog::MESSAGES;
+use device::PAGEABLE;
+use engine::place::Place;
+use engine::{Engine, Open};
+use errors::Result;
+use policy::capture::Capture;
+
+/// The places that a call has captured.
+pub(super) struct Captured {
+    pub places: Vec<Place>,
+    /// The bytes of objects, which `places` points to.
+    _written: Vec<Written>,
+    _log: Option<Packed>,
+    _table: Option<Vec<u8>>,
+}
+
+/// What a capture uses.
+pub(super) struct Taking<'a> {
+    pub engine: &'a Engine,
+    pub protection: &'a Protection,
+    pub deltas: &'a mut Deltas,
+}
+
+impl Taking<'_> {
+    /// Captures regions, in these ways if the same call of the application ends the checkpoint: otherwise it may change
+    /// its memory before that. Returns what was captured if it stays as it is until the application's call returns.
+    pub(super) fn capture(
+        self,
+        open: &mut Open,
+        selection: &Selection,
+        managed: bool,
+        mut ways: Option<&mut Ways>,
+    ) -> Result<Option<Captured>> {
+        let Taking { engine, protection, deltas } = self;
+        let regions = protection.regions.of(&open.name);
+        let uses = regions.uses();
+        regions.use_once();
+        let marker = regions.marker().filter(|_| managed);
+        let selected = match marker {
+            // A managed checkpoint may have its mark alone.
+            Some(_) if !regions.has_regions() => Vec::new(),
+            _ => regions.select(selection)?,
+        };
+        let mut places = Vec::with_capacity(selected.len() + 1);
+        // The bytes of objects stay until they are captured.
+        let mut written: Vec<Written> = Vec::new();
+        let mut write = |id: i32, object: &Arc<dyn Object>| -> Result<Place> {
+            let made = object.write().map_err(|error| error.within(format!("region {id}")))?;
+            let bytes = (*made).as_ref();
+            let place = Place::plain(id, bytes.as_ptr(), bytes.len());
+            written.push(made);
+            Ok(place)
+        };
+        if let Some(marker) = marker {
+            let id = regions.mark_id();
+            places.push(write(id, marker)?);
+            engine.checkpoints().mark(open.id, id);
+        }
+        for (id, region) in &selected {
+            places.push(match region {
+                // Looked at again each time: memory may have been freed meanwhile.
+                Protected::Memory(memory) => {
+                    look_at(engine.files(), *id, memory, regions, !managed && memory.is_new(uses));
+                    let mut place = place(engine, *id, memory, memory.len)?;
+                    let is_plain = place.kind == PAGEABLE && place.capture == Capture::Copy;
+                    if let Some(ways) = ways.as_mut().filter(|_| is_plain) {
+                        place.capture = ways.way_of(engine, memory, &place)?;
+                    }
+                    place
+                }
+                Protected::Object(object) => write(*id, object)?,
+            });
+        }
+        let is_there = open.regions.iter().any(|region| region.id == MESSAGES);
+        let log = protection.messages_of(&open.name, selection).filter(|_| !is_there);
+        let log = log.map_or(Ok(None), |log| log.write(regions))?;
+        if let Some(log) = &log {
+            let bytes = log.bytes();
+            places.push(Place::plain(MESSAGES, bytes.as_ptr(), bytes.len()));
+            for nth in 0..log.chunks() {
+                places.push(log.chunk(nth)?);
+            }
+        }
+        let is_first = open.regions.is_empty() && engine.config().incremental && !managed;
+        let table = match is_first.then(|| (open.name.clone(), open.version)) {
+            Some((name, version)) => {
+                let of = (name.as_str(), version);
+                Some(deltas.only_changes(
+                    engine,
+                    &protection.regions,
+                    of,
+                    &mut places,
+                    &selected,
+                )?)
+            }
+            None => None,
+        };
+        let release = |(id, region)| match region {
+            Protected::Memory(memory) => Some((id, memory.terms.release?)),
+            Protected::Object(_) => None,
+        };
+        let releases: Vec<_> = selected.into_iter().filter_map(release).collect();
+        // Memory that is released may change from then on.
+        let stays = releases.is_empty();
+        engine.capturing().capture(open, &places, releases)?;
+        Ok(stays.then_some(Captured { places, _written: written, _log: log, _table: table }))
+    }
+}

@@ -1,0 +1,211 @@
+//! Copies regions of a checkpoint back: finds the memory and the objects, and reads.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::callbacks::Object;
+use super::guards::look_at_size;
+use super::memory::place;
+use super::messages::{is_chunk, MessageLog};
+use super::protection::Protection;
+use super::regions::{check_writable, Memory, Protected};
+use super::Selection;
+use catalog::{Part, Region, MESSAGES};
+use engine::place::Place;
+use engine::restore::Restoring;
+use engine::Engine;
+use errors::{Error, Kind, Result};
+
+/// The memory and the objects that regions are copied back to.
+pub(super) struct Prepared {
+    pub places: Vec<Place>,
+    /// Objects, with the bytes that each is read from once all bytes are there.
+    objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)>,
+    /// The message log, with the bytes that it is read from.
+    messages: Option<(MessageLog, Vec<u8>)>,
+}
+
+/// What a recovery uses.
+#[derive(Clone, Copy)]
+pub(super) struct Recovering<'a> {
+    pub engine: &'a Engine,
+    pub protection: &'a Protection,
+    /// The application has asked for the size of a region in a checkpoint.
+    pub sizes_asked: &'a Cell<bool>,
+}
+
+impl Recovering<'_> {
+    /// Finds the memory and the objects that regions are to be copied back to.
+    pub(super) fn prepare(
+        &self,
+        restoring: &Restoring,
+        selection: &Selection,
+        known: impl Fn(&Memory, u64) -> bool,
+    ) -> Result<Prepared> {
+        let about = |text: String| {
+            format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
+        };
+        if let Selection::Some(ids) = selection {
+            if let Some(id) = ids.iter().find(|&&id| restoring.regions.iter().all(|r| r.id != id)) {
+                return Err(Error::new(Kind::NotFound, about(format!("it has no region {id}"))));
+            }
+        }
+        if restoring.regions.is_empty() {
+            return Err(Error::invalid(about(
+                "it is a file of its own (VELOC_Route_file) and has no memory regions".to_owned(),
+            )));
+        }
+        let (mut places, mut of_host) = (Vec::new(), Vec::new());
+        let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
+        // The message log of another rank is of no use to this one.
+        let mut messages: Option<(MessageLog, Vec<u8>)> = None;
+        let is_own =
+            self.engine.restores().rank_of(restoring) == self.engine.files().places().rank();
+        let bytes_of = |region: &Region| {
+            let reading =
+                |error: Error| error.within(about(format!("reading region {}", region.id)));
+            zeros(region.size).map_err(reading)
+        };
+        let log = self.protection.messages_of(&restoring.name, selection);
+        for region in restoring.regions.iter().filter(|region| selection.has(region.id)) {
+            if log.is_some() && is_chunk(region.id) {
+                continue;
+            }
+            if let Some(log) = log.filter(|_| region.id == MESSAGES) {
+                if is_own {
+                    let (_, bytes) = messages.insert((log, bytes_of(region)?));
+                    places.push(Place::plain(region.id, bytes.as_mut_ptr(), bytes.len()));
+                }
+                continue;
+            }
+            let regions = self.protection.regions.of(&restoring.name);
+            let mut read_by = |object: &Arc<dyn Object>| -> Result<()> {
+                let mut bytes = bytes_of(region)?;
+                places.push(Place::plain(region.id, bytes.as_mut_ptr(), bytes.len()));
+                objects.push((region.id, object.clone(), bytes));
+                Ok(())
+            };
+            if let Some(marker) = regions.marker().filter(|_| restoring.mark == Some(region.id)) {
+                read_by(marker)?;
+                continue;
+            }
+            let Some(protected) = regions.get(region.id) else {
+                let why = match region.id {
+                    MESSAGES => {
+                        "it has a log of messages: libveloc-mpi.so has to be in this process \
+                                 when VELOC_Init is called, and the name without regions of its own"
+                            .to_owned()
+                    }
+                    id => format!("no memory is protected for its region {id}"),
+                };
+                return Err(Error::new(Kind::NotFound, about(why)));
+            };
+            let memory = match protected {
+                Protected::Memory(memory) => memory,
+                Protected::Object(object) => {
+                    read_by(object)?;
+                    continue;
+                }
+            };
+            if memory.len < region.size {
+                return Err(Error::invalid(about(format!(
+                    "region {} has {} bytes, but only {} are protected",
+                    region.id, region.size, memory.len
+                ))));
+            }
+            if !self.sizes_asked.get() {
+                let what = || about("restoring".to_owned());
+                look_at_size(self.engine.files(), what, region, memory);
+            }
+            let place = place(self.engine, region.id, memory, region.size);
+            let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
+            if place.part == Part::Host && !known(memory, region.size) {
+                of_host.push((region.id, memory, region.size));
+            }
+            places.push(place);
+        }
+        check_writable(&of_host).map_err(|error| error.within(about("restoring".to_owned())))?;
+        self.judge_lacking(restoring, selection)?;
+        Ok(Prepared { places, objects, messages })
+    }
+
+    /// Warns of selected regions that are protected and that the checkpoint does not have.
+    ///
+    /// # Errors
+    /// The checkpoint has none of the selected regions that are protected.
+    fn judge_lacking(&self, restoring: &Restoring, selection: &Selection) -> Result<()> {
+        let protected = || self.protection.regions.of(&restoring.name).iter().map(|(id, _)| id);
+        let has = |id: i32| restoring.regions.binary_search_by_key(&id, |r| r.id).is_ok();
+        let lacking: Vec<String> = protected()
+            .filter(|id| selection.has(*id) && !has(*id))
+            .map(|id| id.to_string())
+            .collect();
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "checkpoint \"{}\" version {} does not have the protected region{} {}",
+            restoring.name,
+            restoring.version,
+            if lacking.len() == 1 { "" } else { "s" },
+            lacking.join(", ")
+        );
+        if !protected().any(|id| selection.has(id) && has(id)) {
+            return Err(Error::new(Kind::NotFound, text));
+        }
+        self.engine.files().warnings().once(format!("{text}: their memory stays as it is"));
+        Ok(())
+    }
+
+    /// Copies regions of a checkpoint back to where they were prepared to go.
+    pub(super) fn recover(&self, restoring: &Restoring, prepared: &Prepared) -> Result<()> {
+        let about = |text: String| {
+            format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
+        };
+        self.engine.restores().recover(restoring, &prepared.places)?;
+        self.allow_replacing(restoring);
+        for (id, object, bytes) in &prepared.objects {
+            let read = object.read(bytes);
+            let hint = read.map_err(|error| error.within(about(format!("region {id}"))))?;
+            if let Some(hint) = hint {
+                self.engine.files().warnings().once(format!("region {id}: {hint}"));
+            }
+        }
+        if let Some((log, bytes)) = &prepared.messages {
+            self.recover_log(restoring, *log, bytes)
+                .map_err(|error| error.within(about("restoring".to_owned())))?;
+        }
+        Ok(())
+    }
+
+    /// Who has restored what another job has left may replace it.
+    fn allow_replacing(&self, restoring: &Restoring) {
+        let (name, version) = (&restoring.name, restoring.version);
+        if self.engine.restores().rank_of(restoring) != self.engine.files().places().rank()
+            || !self.engine.checkpoints().has_taken(name, version)
+        {
+            self.engine.files().rights().allow_replacing(name);
+        }
+    }
+
+    /// Restores the message log from a checkpoint.
+    fn recover_log(&self, restoring: &Restoring, log: MessageLog, bytes: &[u8]) -> Result<()> {
+        let chunks = restoring.regions.iter().filter(|region| is_chunk(region.id));
+        for region in chunks.take(log.begin(bytes)?) {
+            let place = log.place(region.id, region.size)?;
+            self.engine.restores().recover(restoring, &[place])?;
+        }
+        log.read(bytes, self.protection.regions.of(&restoring.name))
+    }
+}
+
+/// A buffer of `len` zero bytes.
+pub(super) fn zeros(len: u64) -> Result<Vec<u8>> {
+    let len = usize::try_from(len).unwrap_or(usize::MAX);
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(len)
+        .map_err(|_| Error::new(Kind::NoRoom, format!("there is no memory for {len} bytes")))?;
+    bytes.resize(len, 0);
+    Ok(bytes)
+}
