@@ -45,7 +45,7 @@ impl<R: ClientAccess> Run<'_, R> {
             interval: check.interval,
             newest,
             has,
-            ..self.empty_message()?
+            ..empty_message(self.access)?
         };
         let all = self.exchange_messages(message)?;
         self.clock.set_interval(all.interval);
@@ -60,13 +60,9 @@ impl<R: ClientAccess> Run<'_, R> {
     /// Synchronizes the processes. Fails if one of them has failed.
     pub(super) fn synchronize(&mut self) -> Result<()> {
         match self.exchange {
-            Some(_) => self.exchange_messages(self.empty_message()?).map(drop),
+            Some(_) => self.exchange_messages(empty_message(self.access)?).map(drop),
             None => Ok(()),
         }
-    }
-
-    fn empty_message(&self) -> Result<Message> {
-        self.access.with(|client| Ok(Message::empty(client.processes().rounds())))
     }
 
     fn exchange_messages(&mut self, message: Message) -> Result<Message> {
@@ -122,7 +118,7 @@ impl<R: ClientAccess> Run<'_, R> {
         own: &Error,
     ) -> Option<Message> {
         let patience = exchange.wait_time();
-        let announced = self.empty_message().and_then(|empty| {
+        let announced = empty_message(self.access).and_then(|empty| {
             exchange.exchange_within(&Message { failure: Some(failure), ..empty }, patience)
         });
         match announced {
@@ -137,4 +133,9 @@ impl<R: ClientAccess> Run<'_, R> {
         }
         None
     }
+}
+
+/// A message that says how far this process is, and nothing else.
+fn empty_message(access: &impl ClientAccess) -> Result<Message> {
+    access.with(|client| Ok(Message::empty(client.processes().rounds())))
 }

@@ -41,7 +41,8 @@ impl<R: ClientAccess> Run<'_, R> {
         if before == hash {
             return Ok(None);
         }
-        if let Some(unstable) = self.unstable(state, hash)? {
+        let (settings, access) = (self.settings, self.access);
+        if let Some(unstable) = unstable(settings, self.problem, access, state, hash)? {
             // The restored state may be right.
             return Err(unstable);
         }
@@ -59,7 +60,8 @@ impl<R: ClientAccess> Run<'_, R> {
     pub(super) fn compare(&mut self, state: u64, hash: Option<u64>) -> Result<()> {
         let (Some(replay), Some(hash)) = (&mut self.replay, hash) else { return Ok(()) };
         let Err(differs) = replay.check_state(state, hash) else { return Ok(()) };
-        Err(self.unstable(state, hash)?.unwrap_or(differs))
+        let again = unstable(self.settings, self.problem, self.access, state, hash)?;
+        Err(again.unwrap_or(differs))
     }
 
     /// The error for state `to`, which differs after one call from state `from`: with the first state that differs, if the
@@ -85,9 +87,5 @@ impl<R: ClientAccess> Run<'_, R> {
                 "computed step by step it is, and in one call from state {from} it is not"
             )),
         }
-    }
-
-    fn unstable(&mut self, state: u64, hash: u64) -> Result<Option<Error>> {
-        unstable(self.settings, self.problem, self.access, state, hash)
     }
 }

@@ -180,11 +180,8 @@ impl Recovering<'_> {
 
     /// Who has restored what another job has left may replace it.
     fn allow_replacing(&self, restoring: &Restoring) {
-        let (name, version) = (&restoring.name, restoring.version);
-        if self.engine.restores().rank_of(restoring) != self.engine.files().places().rank()
-            || !self.engine.checkpoints().has_taken(name, version)
-        {
-            self.engine.files().rights().allow_replacing(name);
+        if !self.engine.restores().is_of_this_job(restoring) {
+            self.engine.files().rights().allow_replacing(&restoring.name);
         }
     }
 

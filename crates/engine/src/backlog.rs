@@ -24,7 +24,10 @@ impl FileSide {
             Ok(versions) => self.catalog.read(|state| {
                 versions
                     .into_iter()
-                    .filter(|version| !state.checkpoints().has_taken(name, *version))
+                    .filter(|version| {
+                        let known = state.checkpoints().find(name, *version);
+                        !known.is_some_and(|id| state.checkpoints().is_taken(id))
+                    })
                     .collect()
             }),
             Err(error) => {

@@ -33,7 +33,10 @@ impl Checkpoints<'_> {
 
     /// Whether this job has taken this version and not removed it.
     pub fn has_taken(&self, name: &str, version: i32) -> bool {
-        self.catalog.read(|state| state.checkpoints().has_taken(name, version))
+        self.catalog.read(|state| {
+            let known = state.checkpoints().find(name, version);
+            known.is_some_and(|id| state.checkpoints().is_taken(id))
+        })
     }
 
     /// The versions of a name that are known, ascending.

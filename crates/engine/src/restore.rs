@@ -104,6 +104,17 @@ impl<'a> Restores<'a> {
         restoring.rank(&self.shared.file_side.files)
     }
 
+    /// Whether this job has taken it.
+    pub fn is_of_this_job(&self, restoring: &Restoring) -> bool {
+        match &restoring.owner {
+            Owner::Own(id) => self.shared.catalog.read(|state| state.checkpoints().is_taken(*id)),
+            Owner::Stored(files) => {
+                files.places().rank() == self.shared.file_side.files.places().rank()
+                    && self.shared.checkpoints().has_taken(&restoring.name, restoring.version)
+            }
+        }
+    }
+
     /// The directories of its files.
     pub fn files_of<'b>(self, restoring: &'b Restoring) -> Cow<'b, Files>
     where

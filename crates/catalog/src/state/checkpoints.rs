@@ -338,10 +338,9 @@ impl Checkpoints {
         matches!(copy, Some(FileCopy::Wanted | FileCopy::Writing))
     }
 
-    /// Whether there is a live checkpoint of this name and version that this job has taken.
-    pub fn has_taken(&self, name: &str, version: i32) -> bool {
-        let entry = self.find(name, version).and_then(|id| self.entries.get(&id));
-        entry.is_some_and(|entry| !entry.found)
+    /// Whether this job has taken a checkpoint.
+    pub fn is_taken(&self, id: Id) -> bool {
+        self.entries.get(&id).is_some_and(|entry| !entry.found)
     }
 
     /// The newest live version that is at most `bound`.
