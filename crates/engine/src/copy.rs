@@ -166,9 +166,11 @@ fn count(
     (since, time): (Instant, Duration),
     by_processor: bool,
 ) {
-    for level in (0..MOST).map(Level::new) {
-        let counted = |run: &&Run| run.level == level && run.by_processor() == by_processor;
-        let bytes: u64 = runs.iter().filter(counted).map(Run::bytes).sum();
+    let mut of_level = [0; MOST];
+    for run in runs.iter().filter(|run| run.by_processor() == by_processor) {
+        of_level[run.level.index()] += run.bytes();
+    }
+    for (level, bytes) in (0..MOST).map(Level::new).zip(of_level) {
         if bytes > 0 {
             let hop = match way {
                 Way::In => (Stop::Application, stop(level)),
