@@ -3,7 +3,7 @@
 //! side and the protocol; the backend is the crate `daemon`.
 //!
 //! A live application writes its files itself; the backend (`veloc-backend`) only holds the memory. When
-//! a client has ended, the backend reads the [ledger](catalog::ledger) and continues as an engine without
+//! a client has ended, the backend reads the ledger (crate `catalog`) and continues as an engine without
 //! an application. So checkpoints cost no messages, and an application whose backend was killed
 //! continues: it logs a warning and starts another one ([`link`]).
 //!

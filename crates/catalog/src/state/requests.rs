@@ -145,7 +145,7 @@ pub struct FileJob {
     pub identity: Identity,
     /// Its regions, ascending by id.
     pub regions: Arc<[Region]>,
-    /// The memory of each part, indexed by [`Part`](crate::entry::Part); `None` where the part is empty.
+    /// The memory of each part, indexed by [`Part`](crate::Part); `None` where the part is empty.
     pub memory: [Option<Source>; 2],
 }
 
@@ -182,7 +182,7 @@ pub enum After {
 /// Where a part can be read from.
 #[derive(Clone, Debug)]
 pub enum Acquire {
-    /// From memory. [`State::release`](super::State::release) must follow.
+    /// From memory. [`Up::release`](super::Up::release) must follow.
     Memory(Source),
     /// The part is being fetched.
     Wait,
