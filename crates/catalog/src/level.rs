@@ -19,7 +19,7 @@ impl Level {
 
     /// The level of this row, which is less than [`MOST`].
     pub const fn new(row: usize) -> Level {
-        assert!(row < MOST, "a job has at most four levels of memory");
+        assert!(row < MOST, "more levels of memory than a table has");
         Level(row as u8)
     }
 

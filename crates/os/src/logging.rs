@@ -16,9 +16,11 @@ use crate::network::host_name;
 const VARIABLE: &str = "VELOC_LOG";
 
 /// The library's crates, whose modules `VELOC_LOG` can name.
-const CRATES: [&str; 17] = [
+const CRATES: [&str; 20] = [
     "adjoint",
+    "catalog",
     "client",
+    "collective",
     "config",
     "daemon",
     "device",
@@ -30,6 +32,7 @@ const CRATES: [&str; 17] = [
     "levels",
     "mpi",
     "os",
+    "pmem",
     "policy",
     "recovery",
     "trace",

@@ -41,3 +41,16 @@ fn a_crate_uses_those_above_it_alone() {
         assert!(uses.is_empty(), "{name} uses {uses:?}, which stand below it");
     }
 }
+
+/// Catches a crate that logs, and whose lines `VELOC_LOG` cannot ask for.
+#[test]
+fn the_log_knows_the_crates_that_write_to_it() {
+    let known = read(&root().join("crates/os/src/logging.rs")).unwrap();
+    let log = |name: &String| dependencies(name).iter().any(|used| used == "log");
+    let unknown: Vec<String> = table()
+        .into_iter()
+        .filter(log)
+        .filter(|name| !known.contains(&format!("\"{name}\",")))
+        .collect();
+    assert_eq!(unknown, Vec::<String>::new(), "not in CRATES of crates/os/src/logging.rs");
+}
