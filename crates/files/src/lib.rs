@@ -247,7 +247,10 @@ impl Files {
 
     /// These files, of which only copies that this run may have made are read.
     pub fn of_run(&self, identity: Identity) -> Files {
-        Files::on(Ground { wanted: identity, ..self.parts.ground.clone() })
+        match self.parts.ground.wanted == identity {
+            true => self.clone(),
+            false => Files::on(Ground { wanted: identity, ..self.parts.ground.clone() }),
+        }
     }
 
     /// Whether these are of a process that has ended.
