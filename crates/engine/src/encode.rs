@@ -254,3 +254,30 @@ impl Worker<'_> {
             })
     }
 }
+
+#[cfg(test)]
+#[cfg(not(feature = "model-check"))]
+mod tests {
+    use super::*;
+    use crate::erasure_tests::{alone, nodes, publish};
+
+    /// A file is replaced while it is about to be announced. Catches one that is announced in the round of the file before,
+    /// and so parities of files of two moments.
+    #[test]
+    fn a_file_is_announced_in_its_own_round() {
+        let folder = tempfile::tempdir().unwrap();
+        let (engine, nodes) = (alone(folder.path(), 0), nodes(2));
+        let (shared, node) = (&*engine.shared, &nodes[0]);
+        let (peers, offered, said) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let mut worker = Worker { shared, node, peers, offered, said };
+        let key: Key = ("x".into(), 1);
+        for byte in [1, 2] {
+            publish(&engine, &shared.file_side.naming.lock(), 1, byte);
+            node.file_complete("x", 1);
+        }
+        worker.announce(&key, 0).unwrap();
+        assert!(worker.offered.is_empty(), "its announcement in round 1 is still to come");
+        worker.announce(&key, 1).unwrap();
+        assert!(worker.offered.contains_key(&key));
+    }
+}

@@ -25,7 +25,7 @@ use recovery::Process;
 const SETTINGS: Settings = Settings { interval: 0, group: 8, parities: 1 };
 
 /// The nodes of `count` processes, which answer.
-fn nodes(count: u32) -> Vec<Node> {
+pub(super) fn nodes(count: u32) -> Vec<Node> {
     let prepared: Vec<Prepared> =
         (0..count).map(|_| Prepared::new(SETTINGS, None).unwrap()).collect();
     let infos: Vec<ProcessInfo> = prepared.iter().map(|prepared| prepared.info.clone()).collect();
@@ -37,14 +37,19 @@ fn nodes(count: u32) -> Vec<Node> {
     prepared.into_iter().enumerate().map(start).collect()
 }
 
-/// The engine of a process with a scratch directory of its own.
+/// The engine of a process with a scratch directory of its own, in the group.
 fn engine(folder: &Path, rank: u32, node: Node) -> Engine {
+    let engine = alone(folder, rank);
+    engine.join(node).unwrap();
+    engine
+}
+
+/// The engine of a process with a scratch directory of its own.
+pub(super) fn alone(folder: &Path, rank: u32) -> Engine {
     let scratch = folder.join(rank.to_string());
     let text = format!("mode = sync\nscratch = {}\n", scratch.display());
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
-    let engine = Engine::start(config, Process { rank, ranks: 2, run: 7 }, None).unwrap();
-    engine.join(node).unwrap();
-    engine
+    Engine::start(config, Process { rank, ranks: 2, run: 7 }, None).unwrap()
 }
 
 fn take(engine: &Engine, version: i32) {
@@ -58,7 +63,7 @@ fn take_as(engine: &Engine, version: i32, byte: u8) {
     engine.shared.file_side.protect("x", version);
 }
 
-fn publish(engine: &Engine, naming: &Naming<'_>, version: i32, byte: u8) {
+pub(super) fn publish(engine: &Engine, naming: &Naming<'_>, version: i32, byte: u8) {
     let files = &engine.shared.file_side.files;
     let temporary = files.places().temporary(&files.places().scratch_path("x", version).unwrap());
     let mut output = Output::create(temporary, None).unwrap();
@@ -110,31 +115,6 @@ fn everybody_keeps_parities_at_the_end() {
     assert!(!files.places().parity_path("x", 5).unwrap().exists());
     assert!(!files.places().parity_path("x", 6).unwrap().exists());
     assert!(is_protected(&engines[0], 7));
-}
-
-/// A file is replaced while it is about to be announced. Catches a file that is announced in the round of the one before,
-/// and parities of files of two moments.
-#[test]
-fn a_file_is_announced_in_its_own_round() {
-    let folder = tempfile::tempdir().unwrap();
-    let engines: Vec<Engine> =
-        (0..).zip(nodes(2)).map(|(rank, node)| engine(folder.path(), rank, node)).collect();
-    take(&engines[0], 1);
-    let naming = engines[1].shared.file_side.naming.lock();
-    publish(&engines[1], &naming, 1, 1);
-    engines[1].shared.file_side.protect("x", 1);
-    // Its worker comes to where the name is locked. Without these pauses nothing would be caught, and nothing fail.
-    thread::sleep(Duration::from_millis(50));
-    publish(&engines[1], &naming, 1, 200);
-    engines[1].shared.file_side.protect("x", 1);
-    drop(naming);
-    thread::sleep(Duration::from_millis(50));
-    take_as(&engines[0], 1, 200);
-    finish(engines.iter().collect());
-    for engine in &engines {
-        assert!(is_protected(engine, 1));
-        assert_eq!((failures(engine), engine.shared.telemetry.metrics.encode.count()), (0, 1));
-    }
 }
 
 /// One process ends before it has the version that the others wait for.
