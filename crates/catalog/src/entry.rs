@@ -32,12 +32,14 @@ pub(crate) struct MemoryCopy {
     pub extents: Arc<[Extent]>,
     /// Transfers that read it right now.
     pub readers: u32,
+    /// The least room that it takes, where a store that compresses was too full for it.
+    pub needs: u64,
 }
 
 impl MemoryCopy {
     /// A copy whose bytes are not there yet.
     pub(crate) fn filling(extents: Arc<[Extent]>) -> Self {
-        MemoryCopy { stage: Stage::Filling, extents, readers: 0 }
+        MemoryCopy { stage: Stage::Filling, extents, ..MemoryCopy::default() }
     }
 
     /// The state after a failed copy.

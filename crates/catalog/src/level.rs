@@ -1,5 +1,5 @@
 //! Which levels a job has: an ordered table, the fastest first. The catalog goes by this table; the engine
-//! has a store (`engine/store.rs`) for each row of memory.
+//! has a store (`levels/store.rs`) for each row of memory.
 
 /// The allocation unit of a node's levels of memory, in bytes: what the device and direct writes are quick with.
 pub const GRANULE: u64 = 512;
@@ -48,6 +48,9 @@ pub struct LevelSpec {
     /// Files are written from it and read into it, deferred captures arrive in it, and the backend
     /// finds in it what a killed process has left. One row has this.
     pub staging: bool,
+    /// Its store compresses: how much room bytes take is known once they are written. Nothing is captured
+    /// into such a level, and it is not the staging level.
+    pub compresses: bool,
 }
 
 impl LevelSpec {
@@ -61,6 +64,7 @@ impl LevelSpec {
             captures: [true, false],
             grows: true,
             staging: false,
+            compresses: false,
         }
     }
 
@@ -74,6 +78,7 @@ impl LevelSpec {
             captures: [true, true],
             grows: false,
             staging: true,
+            compresses: false,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test stops at the first fault.
 
+mod compressed;
 mod deferred;
 mod files;
 mod hints;
@@ -77,10 +78,11 @@ fn job() -> impl Strategy<Value = Job0> {
         Just(RestoreOrder::Same),
         Just(RestoreOrder::Random)
     ];
-    let third = (0..3u8, 0..20u64).prop_map(|(which, size)| match which {
+    let third = (0..4u8, 0..20u64).prop_map(|(which, size)| match which {
         0 => None,
         1 => Some(Third::Between(size * THIRD_GRANULE)),
-        _ => Some(Third::Below(size * THIRD_GRANULE)),
+        2 => Some(Third::Below(size * THIRD_GRANULE)),
+        _ => Some(Third::Compressed(size * THIRD_GRANULE)),
     });
     let beside = prop::option::weighted(0.7, 0..30u64);
     let places = (any::<bool>(), any::<bool>(), any::<bool>());

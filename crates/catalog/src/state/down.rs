@@ -1,10 +1,13 @@
 //! Steps down the levels: flush, write, persist; also past scratch, where that cannot take a file.
 
+use super::level::Memory;
 use super::lists::{goes_beside, writable};
-use super::{After, FileJob, MoveEnd, MoveJob, PersistJob, Source, State};
+use super::{After, FileJob, MoveEnd, MoveJob, PersistJob, Source, State, Stored};
 use crate::entry::{Entry, FileCopy, Life, MemoryCopy, Stage};
+use crate::space::{cut, Extent};
 use crate::{Id, Level, Part, PARTS};
 use errors::{Error, Kind, Result};
+use std::sync::Arc;
 
 /// The job of a writer that reads a checkpoint. [`was_read`] follows.
 fn read_by_writer(id: Id, entry: &mut Entry, sources: [Option<Level>; 2]) -> FileJob {
@@ -69,9 +72,9 @@ impl Down<'_> {
         let &(consumed, id) = self.state.levels.level(from).flush.first()?;
         let entry = self.state.checkpoints.entries.get(&id)?;
         let (part, to) = self.state.levels.flush_of(entry, from)?;
-        let len = entry.part(part).len;
+        let room = self.state.levels.first_room(entry.part(part), to);
         // A consumed checkpoint is not worth discarding others.
-        while !self.state.eviction().make_room(to, len, !consumed) {
+        while !self.state.eviction().make_room(to, room, !consumed) {
             // Nor is a held checkpoint, which was replaced.
             if to != self.state.levels.staging || !self.state.removal().drop_oldest_held() {
                 self.state.eviction().flush_starves(from);
@@ -79,23 +82,24 @@ impl Down<'_> {
             }
         }
         self.state.levels.level_mut(from).starved = false;
-        let job = self.begin_move(id, part, [from, to])?;
+        let job = self.begin_move(id, part, [from, to], room)?;
         self.state.levels.level_mut(from).flushing += 1;
         self.state.started(id, true);
         Some(job)
     }
 
-    /// Allocates the room of a copy from one level to another.
+    /// Allocates `room` for a copy from one level to another.
     pub(super) fn begin_move(
         &mut self,
         id: Id,
         part: Part,
         [from, to]: [Level; 2],
+        room: u64,
     ) -> Option<MoveJob> {
-        let len = self.state.checkpoints.entries.get(&id)?.part(part).len;
-        let extents = self.state.levels.allocate(to, len)?;
+        let extents = self.state.levels.allocate(to, room)?;
         let entry = self.state.checkpoints.entries.get_mut(&id)?;
         let state = entry.part_mut(part);
+        let len = state.len;
         *state.copy_mut(to) = MemoryCopy::filling(extents.clone());
         let source = state.copy_mut(from);
         source.readers += 1;
@@ -106,30 +110,66 @@ impl Down<'_> {
         Some(MoveJob { id, name, version, part, len, from, to, to_name })
     }
 
-    /// Ends a copy between levels. If it failed, the part stays where it was; returns the error.
-    pub(super) fn end_move(&mut self, job: &MoveJob, end: MoveEnd) -> Result<()> {
-        let Some(entry) = self.state.checkpoints.entries.get_mut(&job.id) else { return Ok(()) };
+    /// More room for a copy to a store that compresses; a flush evicts for it. `None`: the level is full.
+    pub fn more_room(&mut self, job: &MoveJob, bytes: u64) -> Option<Arc<[Extent]>> {
+        let (from, to) = (job.from.level, job.to.level);
+        let consumed = self.state.checkpoints.entries.get(&job.id)?.consumed.is_some();
+        if from < to && !self.state.eviction().make_room(to, bytes, !consumed) {
+            return None;
+        }
+        let more = self.state.levels.allocate(to, bytes)?;
+        let entry = self.state.checkpoints.entries.get_mut(&job.id)?;
+        let copy = entry.part_mut(job.part).copy_mut(to);
+        copy.extents = copy.extents.iter().chain(more.iter()).copied().collect();
+        Some(more)
+    }
+
+    /// Frees the room that a store has not used, before the copy ends. If the level was full, that is all of it,
+    /// and the part stays where it was.
+    pub fn stored(&mut self, job: &MoveJob, stored: Stored) {
+        let Some(entry) = self.state.checkpoints.entries.get_mut(&job.id) else { return };
+        let copy = entry.part_mut(job.part).copy_mut(job.to.level);
+        let Memory { space, .. } = &mut self.state.levels.levels[job.to.level.index()];
+        let used = match stored {
+            Stored::In(bytes) => space.rounded(bytes),
+            Stored::Full(needs) => {
+                copy.stage = Stage::Absent;
+                copy.needs = needs;
+                0
+            }
+        };
+        space.release(&cut(&copy.extents, used, u64::MAX).collect::<Vec<_>>());
+        copy.extents = cut(&copy.extents, 0, used).collect();
+    }
+
+    /// Ends a copy between levels, and returns whether it was made. If it failed, the part stays where it was;
+    /// returns the error.
+    pub(super) fn end_move(&mut self, job: &MoveJob, end: MoveEnd) -> Result<bool> {
+        let Some(entry) = self.state.checkpoints.entries.get_mut(&job.id) else { return Ok(false) };
         let state = entry.part_mut(job.part);
         state.copy_mut(job.from.level).readers -= 1;
+        let copy = state.copy_mut(job.to.level);
         match end {
-            MoveEnd::Done => {
-                state.copy_mut(job.to.level).stage = Stage::Ready;
-                Ok(())
+            MoveEnd::Done if copy.stage == Stage::Filling => {
+                copy.stage = Stage::Ready;
+                Ok(true)
             }
+            // The level was full.
+            MoveEnd::Done => Ok(false),
             MoveEnd::Failed(error) => {
                 self.copy_failed(job.id, job.part, job.to.level);
                 Err(error)
             }
             MoveEnd::Stranded(error) => {
                 // The room is never reused.
-                *state.copy_mut(job.to.level) = MemoryCopy::failed();
+                *copy = MemoryCopy::failed();
                 entry.stranded = true;
                 Err(error)
             }
         }
     }
 
-    /// Ends a flush. If it failed, the checkpoint stays where it was.
+    /// Ends a flush. If it failed or the level was full, the checkpoint stays where it was.
     pub fn flush_done(&mut self, job: &MoveJob, end: MoveEnd) {
         if let Err(error) = self.end_move(job, end) {
             self.state.has_failed(job.id, error);

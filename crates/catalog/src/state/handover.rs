@@ -233,7 +233,8 @@ impl Handover<'_> {
                 ));
             }
             let extents = Arc::from(&**extents);
-            *state.copy_mut(staging) = MemoryCopy { stage: Stage::Ready, extents, readers: 0 };
+            *state.copy_mut(staging) =
+                MemoryCopy { stage: Stage::Ready, extents, ..MemoryCopy::default() };
         }
         entry.scratch = match (standing.in_scratch, standing.kept) {
             (true, _) => FileCopy::Present,

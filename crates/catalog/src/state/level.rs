@@ -118,9 +118,19 @@ impl Levels {
         self.tops[part as usize]
     }
 
-    /// The next lower level that could hold `len` bytes.
-    pub(super) fn below(&self, level: Level, len: u64) -> Option<Level> {
-        self.all().skip(level.index() + 1).find(|&below| self.level(below).fits(len))
+    /// The next lower level that could hold a part.
+    pub(super) fn below(&self, level: Level, part: &PartState) -> Option<Level> {
+        let most = |below: Level| part.len.max(part.copy(below).needs);
+        self.all().skip(level.index() + 1).find(|&below| self.level(below).fits(most(below)))
+    }
+
+    /// The room with which a flush of a part to a level begins. Where its store compresses, more follows
+    /// ([`Down::more_room`](super::Down::more_room)).
+    pub(super) fn first_room(&self, part: &PartState, to: Level) -> u64 {
+        match self.level(to).spec.compresses {
+            true => part.copy(to).needs.max(1),
+            false => part.len,
+        }
     }
 
     /// The next part that a flush of an entry from a level would copy, and the destination.
@@ -129,7 +139,7 @@ impl Levels {
             let state = entry.part(part);
             let flushable =
                 state.len > 0 && state.is_ready(level) && state.is_absent(level.index() + 1..MOST);
-            flushable.then(|| Some((part, self.below(level, state.len)?)))?
+            flushable.then(|| Some((part, self.below(level, state)?)))?
         })
     }
 
@@ -137,7 +147,7 @@ impl Levels {
     pub(super) fn fetch_of(&self, entry: &Entry, level: Level) -> Option<(Part, Level)> {
         PARTS.into_iter().find_map(|part| {
             let state = entry.part(part);
-            let below = self.below(level, state.len)?;
+            let below = self.below(level, state)?;
             let fetchable = state.len > 0
                 && level >= self.top(part)
                 && state.is_absent(0..level.index() + 1)

@@ -132,6 +132,15 @@ pub enum MoveEnd {
     Stranded(Error),
 }
 
+/// What became of bytes that a store has been given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// It has them all, in the first so many bytes of their room.
+    In(u64),
+    /// There was no room for the next of them: at least so many bytes are needed.
+    Full(u64),
+}
+
 /// A checkpoint to be written to its scratch file, or read from a file.
 #[derive(Clone, Debug)]
 pub struct FileJob {

@@ -189,10 +189,10 @@ pub(super) fn flush_can_come(state: &State, from: Level) -> bool {
     state.levels.level(from).flush.first().is_some_and(|&(consumed, id)| {
         let next = state.checkpoints.entries.get(&id).and_then(|entry| {
             let (part, to) = state.levels.flush_of(entry, from)?;
-            Some((to, entry.part(part).len))
+            Some((to, state.levels.first_room(entry.part(part), to)))
         });
-        next.is_some_and(|(to, len)| {
-            could_make_room(state, to, len, !consumed)
+        next.is_some_and(|(to, room)| {
+            could_make_room(state, to, room, !consumed)
                 || to == state.levels.staging && !state.successor.held.is_empty()
                 || room_can_come(state, to)
         })

@@ -231,18 +231,20 @@ impl Up<'_> {
         let (id, when) = next_to_fetch(self.state, to)?;
         let entry = self.state.checkpoints.entries.get(&id)?;
         let (part, from) = self.state.levels.fetch_of(entry, to)?;
-        let len = entry.part(part).len;
-        if !self.make_room_for_fetch(len, when, to) {
+        let part_state = entry.part(part);
+        // What compresses takes less, or hardly more.
+        let room = part_state.len.max(part_state.copy(to).needs);
+        if !self.make_room_for_fetch(room, when, to) {
             return None;
         }
-        let job = self.state.down().begin_move(id, part, [from, to])?;
+        let job = self.state.down().begin_move(id, part, [from, to], room)?;
         self.state.started(id, false);
         Some(job)
     }
 
     /// Ends a fetch. If it failed, the checkpoint stays where it was.
     pub fn fetch_done(&mut self, job: &MoveJob, end: MoveEnd) {
-        if self.state.down().end_move(job, end).is_ok() {
+        if self.state.down().end_move(job, end) == Ok(true) {
             self.state.counts.fetches += 1;
         }
         self.state.ended(job.id, false);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::world::{failure, Job, World, NAME};
-use crate::space::{cut, side_by_side};
+use crate::space::{cut, side_by_side, Extent};
 use crate::state::*;
 use crate::{Level, Region};
 
@@ -165,6 +165,14 @@ impl World {
     }
 
     fn move_bytes(&mut self, job: &MoveJob) {
+        if self.is_compressed(job.to.level) {
+            return self.compress(job);
+        }
+        if self.is_compressed(job.from.level) {
+            let bytes = self.decompressed(&job.from, job.len);
+            let room: Vec<Extent> = cut(&job.to.extents, 0, job.len).collect();
+            return self.put(job.to.level, &room, &bytes);
+        }
         for (from, to, len) in side_by_side(&job.from.extents, &job.to.extents, job.len) {
             let bytes = self.memory(job.from.level)[from as usize..(from + len) as usize].to_vec();
             self.memory(job.to.level)[to as usize..(to + len) as usize].copy_from_slice(&bytes);
@@ -181,10 +189,20 @@ impl World {
     }
 
     pub(super) fn bytes(&mut self, source: &Source, region: &Region) -> Vec<u8> {
+        if self.is_compressed(source.level) {
+            let all = self.decompressed(source, region.offset + region.size);
+            return all[region.offset as usize..(region.offset + region.size) as usize].to_vec();
+        }
+        let extents: Vec<Extent> = cut(&source.extents, region.offset, region.size).collect();
+        self.plain(source.level, &extents, region.size)
+    }
+
+    /// The first `len` bytes that are in these places, or all.
+    pub(super) fn plain(&mut self, level: Level, extents: &[Extent], len: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for extent in cut(&source.extents, region.offset, region.size) {
+        for extent in cut(extents, 0, len) {
             let from = extent.offset as usize..(extent.offset + extent.len) as usize;
-            bytes.extend_from_slice(&self.memory(source.level)[from]);
+            bytes.extend_from_slice(&self.memory(level)[from]);
         }
         bytes
     }

@@ -34,6 +34,8 @@ pub(super) struct World {
     pub(super) ledger: Plain,
     /// The bytes of each level of memory.
     pub(super) memory: Vec<Vec<u8>>,
+    /// The level that compresses.
+    pub(super) compressed: Option<Level>,
     pub(super) scratch: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) persistent: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) jobs: Vec<Job>,
@@ -80,6 +82,8 @@ pub(super) enum Third {
     Between(u64),
     /// Below the host buffer.
     Below(u64),
+    /// Below the host buffer; it compresses.
+    Compressed(u64),
 }
 
 impl Job0 {
@@ -94,11 +98,14 @@ impl Job0 {
             captures: [false, false],
             grows: false,
             staging: false,
+            compresses: matches!(self.third, Some(Third::Compressed(_))),
         };
         match self.third {
             None => vec![device, host],
             Some(Third::Between(bytes)) => vec![device, third(bytes), host],
-            Some(Third::Below(bytes)) => vec![device, host, third(bytes)],
+            Some(Third::Below(bytes) | Third::Compressed(bytes)) => {
+                vec![device, host, third(bytes)]
+            }
         }
     }
 }
@@ -128,6 +135,7 @@ impl World {
             state,
             ledger,
             memory: sizes.map(|bytes| vec![0; bytes as usize]).collect(),
+            compressed: matches!(job.third, Some(Third::Compressed(_))).then(|| Level::new(2)),
             scratch: HashMap::new(),
             persistent: HashMap::new(),
             jobs: Vec::new(),
@@ -242,8 +250,11 @@ impl World {
                 continue;
             }
             let region = part as i32;
-            let bytes: Vec<u8> =
-                (0..len).map(|i| self.fill.wrapping_mul(31).wrapping_add(i as u8)).collect();
+            // Every third one cannot be compressed.
+            let step = if self.fill % 3 == 0 { 7 } else { 1 };
+            let byte =
+                |i: u64| self.fill.wrapping_mul(31).wrapping_add((i as u8).wrapping_mul(step));
+            let bytes: Vec<u8> = (0..len).map(byte).collect();
             let mut offset = 0;
             if let Destination::Memory(level) = to[part as usize] {
                 let mut turns = 0;
