@@ -5,6 +5,7 @@
 //! is never reused.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::device_side::Own;
@@ -13,15 +14,15 @@ use super::lane::Direction;
 use super::place::Place;
 use super::run::{stop, Run, Way};
 use super::shared::Shared;
-use super::store::{Put, Store};
 use super::telemetry::Telemetry;
-use catalog::space::{cut, Extent};
+use catalog::space::Extent;
 use catalog::state::Source;
 use catalog::{Id, Level, Region, MOST};
 use device::{Current, Pointer, PAGEABLE};
 use errors::{Error, Kind, Result};
 use files::Target;
 use levels::host_buffer::HostBuffer;
+use levels::store::Store;
 use os::sync::MutexGuard;
 use trace::metrics::{Cause, Stop};
 use trace::Activity;
@@ -30,9 +31,6 @@ impl Shared {
     /// Copies `runs` of checkpoint `id` and waits for them. The copies come after all work that the
     /// application has queued before (in its stream, if it gave one).
     pub(super) fn copy(&self, id: Id, way: Way, runs: &[Run]) -> Result<()> {
-        if runs.iter().any(Run::by_store) {
-            return self.copy_by_store(way, runs);
-        }
         let on_device = |run: &Run| run.place.kind != PAGEABLE || run.level == Level::DEVICE;
         if !runs.iter().any(on_device) {
             let since = Instant::now();
@@ -100,26 +98,25 @@ impl Shared {
         Ok(())
     }
 
-    /// Restores runs from a level whose own store has the bytes; no such level captures. The bytes go through
-    /// this process's memory, like those of a file.
-    fn copy_by_store(&self, way: Way, runs: &[Run]) -> Result<()> {
-        if way == Way::In {
-            return Err(Error::new(Kind::Internal, "no level below the host buffer captures"));
-        }
+    /// Restores from a level whose own store has the bytes, each place from this byte of the copy on. The bytes
+    /// go through this process's memory, like those of a file.
+    pub(super) fn copy_by_store(&self, source: &Source, wanted: &[(u64, Place)]) -> Result<()> {
         let since = Instant::now();
-        for run in runs {
-            let store = self.store(run.level)?;
-            let region =
-                Region { id: run.place.id, size: run.bytes(), part: run.place.part, offset: 0 };
-            let mut target = self.target(&region, &run.place, true);
+        let store = self.store(source.level)?;
+        for (start, place) in wanted {
+            let region = Region { id: place.id, size: place.len, part: place.part, offset: 0 };
+            let mut target = self.target(&region, place, true);
             let mut put = |bytes: &[u8]| match &mut target {
                 Target::Taken(_, take) => take(bytes),
                 Target::Memory(_) => Ok(()),
             };
-            run.extents.iter().try_for_each(|&place| store.read(place, &mut put))?;
+            store.read(&source.extents, *start..start + place.len, &mut put)?;
         }
         self.telemetry.metrics.waited(Cause::Copy, since);
-        count(&self.telemetry, way, runs, (since, since.elapsed()), false);
+        let bytes = wanted.iter().map(|(_, place)| place.len).sum();
+        let hop = (stop(source.level), Stop::Application);
+        self.telemetry.metrics.hop(hop).add(bytes, since.elapsed());
+        self.telemetry.trace.spent(Activity::Recover, since, since.elapsed(), bytes);
         Ok(())
     }
 
@@ -137,24 +134,28 @@ impl Shared {
         }
     }
 
-    /// Passes the bytes of a place in a level to `put`, piece by piece in order, until the engine stops.
-    pub(super) fn read_level(&self, level: Level, place: Extent, put: &mut Put<'_>) -> Result<()> {
-        self.store(level)?.read(place, &mut |piece| {
+    /// Passes the bytes in `range` of a copy in memory to `put`, piece by piece in order, until the engine stops.
+    /// The caller keeps the copy from being evicted.
+    pub(super) fn read_copy(
+        &self,
+        source: &Source,
+        range: Range<u64>,
+        mut put: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.store(source.level)?.read(&source.extents, range, &mut |piece| {
             self.go_on()?;
             put(piece)
         })
     }
 
-    /// Passes the bytes of a region in memory to `put`, piece by piece in order. The caller keeps the source
-    /// from being evicted.
+    /// Passes the bytes of a region to `put` ([`read_copy`](Self::read_copy)).
     pub(super) fn read_memory(
         &self,
         source: &Source,
         region: &Region,
-        mut put: impl FnMut(&[u8]) -> Result<()>,
+        put: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        cut(&source.extents, region.offset, region.size)
-            .try_for_each(|place| self.read_level(source.level, place, &mut put))
+        self.read_copy(source, region.offset..region.offset + region.size, put)
     }
 }
 

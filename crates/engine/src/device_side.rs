@@ -1,15 +1,17 @@
 //! The device of a job, once the application uses one, and what its threads need there.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::gate::{Closed, Gate};
 use super::lane::Lane;
-use super::store::{Put, Store};
 use super::telemetry::Telemetry;
-use catalog::space::Extent;
+use catalog::space::{cut, Extent};
+use catalog::state::Stored;
 use device::{ApplicationStream, Current, Device, Event, WaitMode};
 use errors::{Error, Kind, Result};
 use levels::device_cache::DeviceCache;
+use levels::store::{Put, Room, Store};
 use os::sync::{Mutex, MutexGuard};
 
 /// The device of a job.
@@ -139,24 +141,32 @@ impl DeviceSide {
 }
 
 impl Store for DeviceSide {
-    fn read(&self, place: Extent, put: &mut Put<'_>) -> Result<()> {
-        let (from, side) = (self.cache()?.address(place.offset), self.attached()?);
+    fn read(&self, copy: &[Extent], range: Range<u64>, put: &mut Put<'_>) -> Result<()> {
+        let (cache, side) = (self.cache()?, self.attached()?);
         let _current = side.device.enter()?;
         let idle = side.to_files.lock().take();
         let mut lane = idle.map_or_else(|| self.lane(WaitMode::Block), Ok)?;
-        // SAFETY: a complete copy, which does not change while it is read.
-        unsafe { lane.read(from, place.len, Some(&self.gate), put) }?;
+        for place in cut(copy, range.start, range.end - range.start) {
+            let from = cache.address(place.offset);
+            // SAFETY: a complete copy, which does not change while it is read.
+            unsafe { lane.read(from, place.len, Some(&self.gate), &mut *put) }?;
+        }
         *side.to_files.lock() = Some(lane);
         Ok(())
     }
 
-    fn write(&self, place: Extent, bytes: &[u8]) -> Result<()> {
-        let (to, side) = (self.cache()?.address(place.offset), self.attached()?);
+    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<Stored> {
+        let (cache, side) = (self.cache()?, self.attached()?);
         let own = side.own.lock();
         let _current = side.device.enter()?;
-        // SAFETY: the catalog has given the caller the place; the caller's bytes stay valid until the stream
-        // was waited for.
-        unsafe { own.lane.stream().copy_from_host(to, bytes.as_ptr(), bytes.len() as u64) }?;
-        own.lane.stream().synchronize()
+        let stream = own.lane.stream();
+        let stored = room.put(bytes.len() as u64, |place, range| {
+            let (to, from) = (cache.address(place.offset), &bytes[range]);
+            // SAFETY: the catalog has given the caller the place; the caller's bytes stay valid until the
+            // stream was waited for.
+            unsafe { stream.copy_from_host(to, from.as_ptr(), place.len) }
+        });
+        stream.synchronize()?;
+        stored
     }
 }

@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use super::guard::Guard;
 use super::pace::{Flushing, Pace};
-use super::store::Store;
 use super::telemetry::Telemetry;
 use crate::monitor::Catalog;
 use catalog::Level;
 use config::Config;
 use errors::{Error, Kind, Result};
 use levels::host_buffer::HostBuffer;
+use levels::store::Store;
 use os::mapping;
 use os::memory::{self, Physical};
 use os::size;

@@ -57,6 +57,8 @@ mod bypass;
 mod capture;
 mod captures;
 mod checkpoints;
+#[cfg(test)]
+mod compressed_tests;
 mod copy;
 pub mod deferred;
 mod device_side;
@@ -95,7 +97,6 @@ mod run;
 mod shared;
 mod spool;
 mod storage;
-mod store;
 #[cfg(test)]
 #[cfg(not(feature = "model-check"))]
 mod store_tests;

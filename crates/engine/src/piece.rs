@@ -8,7 +8,7 @@ use super::run::{Run, Way};
 use super::shared::Restores;
 use catalog::space::cut;
 use catalog::state::Acquire;
-use catalog::Region;
+use catalog::{Level, Region};
 use errors::{Error, Kind, Result};
 use files::Wanted;
 use trace::metrics::{Cause, Stop};
@@ -34,8 +34,13 @@ impl Restores<'_> {
             (id, Acquire::Memory(source)) => {
                 let (part, level) = (region.part, source.level);
                 let _reading = Reading { shared: self.shared, id, part, level };
-                let extents = cut(&source.extents, region.offset + start, place.len).collect();
-                let copied = self.shared.copy(id, Way::Out, &[Run { place, level, extents }]);
+                let start = region.offset + start;
+                let copied = if level > Level::HOST {
+                    self.shared.copy_by_store(&source, &[(start, place)])
+                } else {
+                    let extents = cut(&source.extents, start, place.len).collect();
+                    self.shared.copy(id, Way::Out, &[Run { place, level, extents }])
+                };
                 if copied.is_err() {
                     std::mem::forget(std::mem::take(bytes));
                 }

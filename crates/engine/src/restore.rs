@@ -484,9 +484,14 @@ impl<'a> Restores<'a> {
 
     /// Copies from a level of memory to the application. The catalog keeps the source.
     fn copy_out(&self, id: Id, source: &Source, wanted: &[(&Region, &Place)]) -> Result<()> {
+        let whole = |region: &Region, place: &Place| Place { len: region.size, ..*place };
+        if source.level > Level::HOST {
+            let wanted = wanted.iter().map(|(region, place)| (region.offset, whole(region, place)));
+            return self.shared.copy_by_store(source, &wanted.collect::<Vec<_>>());
+        }
         let mut runs = Vec::with_capacity(wanted.len());
         for (region, place) in wanted {
-            let place = Place { len: region.size, ..**place };
+            let place = whole(region, place);
             let pieces = match source.level {
                 Level::HOST => self.shared.device_side.pieces_to_restore(&place, false)?,
                 _ => Pieces::from(std::slice::from_ref(&place)),

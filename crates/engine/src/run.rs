@@ -37,11 +37,6 @@ impl Run {
     pub(crate) fn by_processor(&self) -> bool {
         self.level == Level::HOST && matches!(self.place.kind, Pointer::Host { .. })
     }
-
-    /// Whether the level's own store copies it, as its memory has no addresses.
-    pub(crate) fn by_store(&self) -> bool {
-        self.level > Level::HOST
-    }
 }
 
 /// The name of a level in the metrics.

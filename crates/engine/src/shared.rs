@@ -7,7 +7,6 @@ use super::captures::Captures;
 use super::device_side::DeviceSide;
 use super::file_side::FileSide;
 use super::host_side::HostSide;
-use super::store::Store;
 use super::succession::Succession;
 use super::telemetry::Telemetry;
 use crate::monitor::Catalog;
@@ -17,6 +16,7 @@ use config::Config;
 use errors::{Error, Kind, Result};
 use files::Files;
 use levels::host_buffer::HostBuffer;
+use levels::store::Store;
 use recovery::link::Link;
 use trace::{Counter, Recorder};
 
@@ -119,14 +119,17 @@ impl Shared {
         }
     }
 
-    /// Makes a step of the catalog that changes how many bytes of the device cache or the host buffer are
-    /// used, and records the number. It is recorded within the step, or records could be out of order.
+    /// Makes a step of the catalog that changes how many bytes of the levels of memory are used, and records the
+    /// numbers. They are recorded within the step, or records could be out of order.
     pub(crate) fn step_counted<R>(&self, step: impl FnOnce(&mut State) -> R) -> R {
         self.catalog.step(|state| {
             let result = step(state);
             if self.telemetry.trace.is_on() {
                 let used = [Level::DEVICE, Level::HOST].map(|level| state.levels().used(level));
                 self.telemetry.trace.counters([Counter::DeviceUsed, Counter::HostUsed], used);
+                if let Some(lower) = state.levels().all().nth(2) {
+                    self.telemetry.trace.counter(Counter::LowerUsed, state.levels().used(lower));
+                }
             }
             result
         })

@@ -4,15 +4,17 @@
 
 use crate::place::Place;
 use crate::run::stop;
-use crate::store::{Put, Store, PIECE};
 use crate::Engine;
 use catalog::level::LevelSpec;
-use catalog::space::Extent;
+use catalog::space::{cut, Extent};
+use catalog::state::{Source, Stored};
 use catalog::Level;
 use config::Config;
 use errors::{Error, Kind, Result};
+use levels::store::{Put, Room, Store, PIECE};
 use os::sync::Mutex;
 use recovery::Process;
+use std::ops::Range;
 use trace::metrics::Stop;
 
 const CHECKPOINT: usize = 1 << 20;
@@ -26,21 +28,26 @@ struct Drive {
 }
 
 impl Store for Drive {
-    fn read(&self, place: Extent, put: &mut Put<'_>) -> Result<()> {
-        let from = place.offset as usize..(place.offset + place.len) as usize;
-        let turned: Vec<u8> = self.bytes.lock()[from].iter().map(|byte| !byte).collect();
-        turned.chunks(100_000).try_for_each(put)
+    fn read(&self, copy: &[Extent], range: Range<u64>, put: &mut Put<'_>) -> Result<()> {
+        for place in cut(copy, range.start, range.end - range.start) {
+            let from = place.offset as usize..(place.offset + place.len) as usize;
+            let turned: Vec<u8> = self.bytes.lock()[from].iter().map(|byte| !byte).collect();
+            turned.chunks(100_000).try_for_each(&mut *put)?;
+        }
+        Ok(())
     }
 
-    fn write(&self, place: Extent, bytes: &[u8]) -> Result<()> {
+    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<Stored> {
         if self.refuses {
             return Err(Error::new(Kind::System, "the drive is broken"));
         }
-        let to = place.offset as usize..(place.offset + place.len) as usize;
-        for (to, from) in self.bytes.lock()[to].iter_mut().zip(bytes) {
-            *to = !from;
-        }
-        Ok(())
+        room.put(bytes.len() as u64, |place, range| {
+            let to = place.offset as usize..(place.offset + place.len) as usize;
+            for (to, from) in self.bytes.lock()[to].iter_mut().zip(&bytes[range]) {
+                *to = !from;
+            }
+            Ok(())
+        })
     }
 }
 
@@ -80,7 +87,8 @@ fn what_is_being_written_ends_with_the_engine() {
     let shared = &engine.shared;
     let (mut passed, whole) = (0, Extent { offset: 0, len: 64 << 20 });
     let read = |stops: bool, passed: &mut usize| {
-        shared.read_level(Level::HOST, whole, &mut |piece| {
+        let source = Source { level: Level::HOST, extents: [whole].into() };
+        shared.read_copy(&source, 0..whole.len, |piece| {
             *passed += piece.len();
             if stops {
                 shared.stop();

@@ -10,10 +10,11 @@ use super::run::stop;
 use super::shared::Shared;
 use crate::monitor::Worker;
 use catalog::space::{side_by_side, Extent};
-use catalog::state::{MoveEnd, MoveJob, State};
+use catalog::state::{MoveEnd, MoveJob, State, Stored};
 use catalog::Level;
 use device::WaitMode;
-use errors::{Error, Result};
+use errors::{Error, Kind, Result};
+use levels::store::Room;
 use os::{affinity, logging, threads};
 use policy::slice;
 use trace::Activity;
@@ -25,6 +26,15 @@ pub(crate) struct Flushed {
     pub end: MoveEnd,
     /// Bytes written to new pages of the host buffer.
     pub untouched: u64,
+    /// Nothing was copied, as the level was full.
+    pub was_full: bool,
+}
+
+impl Flushed {
+    /// The end of a copy to room of known size.
+    fn new(end: MoveEnd, untouched: u64) -> Flushed {
+        Flushed { end, untouched, was_full: false }
+    }
 }
 
 /// Flushes from a level until the engine stops.
@@ -37,8 +47,8 @@ pub(crate) fn flush(shared: &Shared, from: Level) -> Result<()> {
     while let Some((job, waiting)) = shared.catalog.next(Worker::Flush(from), next) {
         let since = Instant::now();
         let mut span = shared.telemetry.trace.span(Activity::Flush).of(&job.name, job.version);
-        let Flushed { end, untouched } = mover.carry_out(&job, "flushing", waiting);
-        if end == MoveEnd::Done {
+        let Flushed { end, untouched, was_full } = mover.carry_out(&job, "flushing", waiting);
+        if end == MoveEnd::Done && !was_full {
             count(shared, &job, since);
             span.bytes(job.len);
             span.untouched(untouched);
@@ -56,8 +66,9 @@ pub(crate) fn fetch(shared: &Shared, to: Level) -> Result<()> {
     while let Some(job) = shared.catalog.next(Worker::Fetch(to), next) {
         let since = Instant::now();
         let mut span = shared.telemetry.trace.span(Activity::Fetch).of(&job.name, job.version);
-        let Flushed { end, .. } = mover.carry_out(&job, "fetching", 0);
+        let Flushed { end, was_full, .. } = mover.carry_out(&job, "fetching", 0);
         match &end {
+            MoveEnd::Done if was_full => {}
             MoveEnd::Done => {
                 count(shared, &job, since);
                 span.bytes(job.len);
@@ -80,79 +91,86 @@ fn count(shared: &Shared, job: &MoveJob, since: Instant) {
 
 /// Carries out the copies of one worker.
 #[derive(Debug)]
-enum Mover<'a> {
-    /// Between device cache and host buffer.
-    Device(Queue<'a>),
-    /// Between the host buffer and a level below, by that level's store.
-    Store(&'a Shared),
+struct Mover<'a> {
+    shared: &'a Shared,
+    /// For copies between device cache and host buffer. All others are made by the levels' stores.
+    queue: Option<Queue<'a>>,
 }
 
 impl<'a> Mover<'a> {
     /// A mover for copies whose upper level is this one.
     fn new(shared: &'a Shared, upper: Level) -> Result<Self> {
-        Ok(match upper {
-            Level::DEVICE => Mover::Device(Queue::new(shared)?),
-            _ => Mover::Store(shared),
-        })
+        let queue = (upper == Level::DEVICE).then(|| Queue::new(shared)).transpose()?;
+        Ok(Mover { shared, queue })
     }
 
     /// `waiting`: how many others there are to be carried out.
     fn carry_out(&mut self, job: &MoveJob, verb: &str, waiting: usize) -> Flushed {
-        let (shared, queue) = match self {
-            Mover::Device(queue) => (queue.shared, Some(queue)),
-            Mover::Store(shared) => (*shared, None),
-        };
         let what = format!("{verb} to the {}", job.to_name);
-        match queue {
-            Some(queue) if job.to.level == Level::HOST => {
+        match (&mut self.queue, (job.from.level, job.to.level)) {
+            (Some(queue), (Level::DEVICE, Level::HOST)) => {
                 let copies = |queue: &mut Queue<'_>| queue.flush(job, waiting);
                 queue.flush_to(&job.to.extents, job.len, &what, (&job.name, job.version), copies)
             }
-            Some(queue) => {
+            (Some(queue), (Level::HOST, Level::DEVICE)) => {
                 let copies = |queue: &mut Queue<'_>| queue.queue(job, Direction::Up);
                 let end = queue.run(&what, (&job.name, job.version), copies);
-                Flushed { end, untouched: 0 }
+                Flushed::new(end, 0)
             }
-            None => by_store(shared, job, &what),
+            _ => by_store(self.shared, job, &what),
         }
     }
 }
 
-/// Copies between the host buffer and a lower level.
+/// Copies between two levels by their stores.
 fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
-    let upwards = job.to.level == Level::HOST;
+    let to_host = (job.to.level == Level::HOST).then(|| shared.host_side.host());
     let copy = || {
         let to = shared.store(job.to.level)?;
-        for (read, written, len) in side_by_side(&job.from.extents, &job.to.extents, job.len) {
-            let mut at = written;
-            shared.read_level(job.from.level, Extent { offset: read, len }, &mut |bytes| {
-                let place = Extent { offset: at, len: bytes.len() as u64 };
-                at += place.len;
-                to.write(place, bytes)
-            })?;
+        let mut more = |bytes| shared.catalog.step(|state| state.down().more_room(job, bytes));
+        let mut room = Room::new(&job.to.extents, &mut more);
+        let mut stored = Stored::In(0);
+        let copied = shared.read_copy(&job.from, 0..job.len, |bytes| {
+            stored = to.write(&mut room, bytes)?;
+            match stored {
+                Stored::In(_) => Ok(()),
+                Stored::Full(_) => Err(Error::new(Kind::NoRoom, "the level is full")),
+            }
+        });
+        match stored {
+            Stored::Full(_) => Ok(stored),
+            Stored::In(_) => copied.map(|()| stored),
         }
-        Ok(())
+    };
+    // Once nothing is being copied.
+    let copy = || {
+        let stored = copy()?;
+        shared.catalog.step(|state| state.down().stored(job, stored));
+        Ok(stored)
     };
     let mut untouched = 0;
-    let copied = match shared.host_side.host() {
-        Ok(host) if upwards => {
+    let copied = match to_host {
+        Some(Ok(host)) => {
             untouched = host.untouched(&job.to.extents);
             let made = host.ensure(&job.to.extents);
             host.writing(&job.to.extents);
             let copied = made.and_then(|()| copy());
             match &copied {
-                Ok(()) => host.written(&job.to.extents),
+                Ok(_) => host.written(&job.to.extents),
                 Err(_) => host.not_written(&job.to.extents),
             }
             copied
         }
-        Ok(_) => copy(),
-        Err(error) => Err(error),
+        Some(Err(error)) => Err(error),
+        None => copy(),
     };
     let failed = |error: Error| about(&job.name, job.version)(error.within(what));
-    Flushed {
-        end: copied.map_or_else(|e| MoveEnd::Failed(failed(e)), |()| MoveEnd::Done),
-        untouched,
+    match copied {
+        Ok(stored) => Flushed {
+            was_full: matches!(stored, Stored::Full(_)),
+            ..Flushed::new(MoveEnd::Done, untouched)
+        },
+        Err(error) => Flushed::new(MoveEnd::Failed(failed(error)), untouched),
     }
 }
 
@@ -204,7 +222,7 @@ impl<'a> Queue<'a> {
         let shared = self.shared;
         let host = match shared.host_side.host() {
             Ok(host) => host,
-            Err(error) => return Flushed { end: MoveEnd::Failed(error), untouched: 0 },
+            Err(error) => return Flushed::new(MoveEnd::Failed(error), 0),
         };
         let untouched = host.untouched(places);
         if untouched > 0 {
@@ -213,7 +231,7 @@ impl<'a> Queue<'a> {
             // registered.
             if let Err(error) = host.ensure(places) {
                 let error = about(name, version)(error.within(what));
-                return Flushed { end: MoveEnd::Failed(error), untouched };
+                return Flushed::new(MoveEnd::Failed(error), untouched);
             }
         }
         host.writing(places);
@@ -225,7 +243,7 @@ impl<'a> Queue<'a> {
         } else {
             host.not_written(places);
         }
-        Flushed { end, untouched }
+        Flushed::new(end, untouched)
     }
 
     /// Waits for the copies that `copies` queues. `what` describes them in errors.

@@ -11,3 +11,4 @@ pub mod host_buffer;
 #[cfg(all(test, feature = "model-check"))]
 mod host_buffer_model;
 pub mod pages;
+pub mod store;

@@ -75,19 +75,22 @@ pub enum Counter {
     DeviceUsed,
     /// Bytes of the host buffer used by checkpoints.
     HostUsed,
+    /// Bytes of the level below it used by checkpoints.
+    LowerUsed,
 }
 
 /// All counters with their names, by number.
-pub(crate) const COUNTERS: [(Counter, &str); 5] = [
+pub(crate) const COUNTERS: [(Counter, &str); 6] = [
     (Counter::DeviceMapped, "device mapped"),
     (Counter::HostTouched, "host touched"),
     (Counter::HostRegistered, "host registered"),
     (Counter::DeviceUsed, "device used"),
     (Counter::HostUsed, "host used"),
+    (Counter::LowerUsed, "lower used"),
 ];
 
-/// The names of the levels of memory, by their row.
-pub(crate) const LEVELS: [&str; 2] = ["device", "host"];
+/// The names of the levels of memory, by their row. "lower" is the one below the host buffer.
+pub(crate) const LEVELS: [&str; 3] = ["device", "host", "lower"];
 
 #[cfg(test)]
 mod tests {

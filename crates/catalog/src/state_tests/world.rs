@@ -251,7 +251,7 @@ impl World {
             }
             let region = part as i32;
             // Every third one cannot be compressed.
-            let step = if self.fill % 3 == 0 { 7 } else { 1 };
+            let step = if self.fill.is_multiple_of(3) { 7 } else { 1 };
             let byte =
                 |i: u64| self.fill.wrapping_mul(31).wrapping_add((i as u8).wrapping_mul(step));
             let bytes: Vec<u8> = (0..len).map(byte).collect();

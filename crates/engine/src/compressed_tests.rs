@@ -1,0 +1,245 @@
+//! Compressed host memory as a level below the host buffer: one row and one store.
+
+#![allow(clippy::unwrap_used)] // A test stops at the first fault.
+
+use crate::place::Place;
+use crate::Engine;
+use catalog::level::LevelSpec;
+use catalog::space::{cut, Extent};
+use catalog::state::Stored;
+use catalog::{Level, Part};
+use config::Config;
+use errors::Result;
+use levels::store::{Put, Room, Store};
+use os::sync::Mutex;
+use proptest::prelude::*;
+use recovery::Process;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+const COMPRESSED: Level = Level::new(2);
+const GRANULE: u64 = 4096;
+/// Bytes that are compressed together.
+const PIECE: usize = 64 << 10;
+const LARGEST: usize = 200 << 10;
+
+/// Host memory in which a run of equal bytes takes two.
+#[derive(Debug)]
+struct Compressed(Mutex<Vec<u8>>);
+
+/// A piece with its length, packed and unpacked, in front. What does not get shorter stays as it is.
+fn packed(piece: &[u8]) -> Vec<u8> {
+    let runs = piece.chunk_by(|a, b| a == b).flat_map(|run| run.chunks(255));
+    let shorter: Vec<u8> = runs.flat_map(|run| [run.len() as u8, run[0]]).collect();
+    let bytes = if shorter.len() < piece.len() { &shorter[..] } else { piece };
+    let lengths = [bytes.len() as u32, piece.len() as u32].map(u32::to_le_bytes);
+    [lengths.as_flattened(), bytes].concat()
+}
+
+fn unpacked(bytes: Vec<u8>, len: usize) -> Vec<u8> {
+    match bytes.len() == len {
+        true => bytes,
+        false => bytes
+            .chunks(2)
+            .flat_map(|run| std::iter::repeat_n(run[1], usize::from(run[0])))
+            .collect(),
+    }
+}
+
+impl Compressed {
+    fn at(&self, copy: &[Extent], start: u64, len: u64) -> Vec<u8> {
+        let memory = self.0.lock();
+        let places = cut(copy, start, len)
+            .map(|place| place.offset as usize..(place.offset + place.len) as usize);
+        places.flat_map(|place| memory[place].iter().copied()).collect()
+    }
+}
+
+impl Store for Compressed {
+    fn read(&self, copy: &[Extent], range: Range<u64>, put: &mut Put<'_>) -> Result<()> {
+        let (mut at, mut start) = (0, 0);
+        while start < range.end {
+            let lengths = self.at(copy, at, 8);
+            let length = |i: usize| u32::from_le_bytes(lengths[i..i + 4].try_into().unwrap());
+            let (stored, len) = (u64::from(length(0)), u64::from(length(4)));
+            let wanted = range.start.max(start)..range.end.min(start + len);
+            if !wanted.is_empty() {
+                let piece = unpacked(self.at(copy, at + 8, stored), len as usize);
+                put(&piece[(wanted.start - start) as usize..(wanted.end - start) as usize])?;
+            }
+            at += 8 + stored;
+            start += len;
+        }
+        Ok(())
+    }
+
+    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<Stored> {
+        let mut stored = Stored::In(0);
+        for piece in bytes.chunks(PIECE) {
+            let packed = packed(piece);
+            stored = room.put(packed.len() as u64, |place, range| {
+                let to = place.offset as usize..(place.offset + place.len) as usize;
+                self.0.lock()[to].copy_from_slice(&packed[range]);
+                Ok(())
+            })?;
+            if let Stored::Full(_) = stored {
+                break;
+            }
+        }
+        Ok(stored)
+    }
+}
+
+fn engine(capacity: u64) -> Engine {
+    // One of the largest fits in the host buffer.
+    let text = "mode = async\nephemeral = true\nhost_cache_size = 200K\nrestore_order = reverse\n";
+    let (config, _) = Config::from_text(text, |_| None).unwrap();
+    let row = LevelSpec {
+        name: "compressed memory",
+        key: "compressed_size",
+        granule: GRANULE,
+        captures: [false, false],
+        staging: false,
+        compresses: true,
+        ..LevelSpec::host(capacity, 1)
+    };
+    let store = Box::new(Compressed(Mutex::new(vec![0; capacity as usize])));
+    Engine::start_with(config, Process::single(0), None, vec![(row, store)]).unwrap()
+}
+
+/// Bytes of which a quarter, a half, or all cannot be compressed.
+fn content(seed: u32, len: usize, kind: u8) -> Vec<u8> {
+    let hard = len / [4, 2, 1][usize::from(kind)];
+    let mut state = seed | 1;
+    let mut bytes = vec![seed as u8; len];
+    for byte in &mut bytes[..hard] {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *byte = (state >> 24) as u8;
+    }
+    bytes
+}
+
+/// The most room that the versions of a history take at once. While one is replaced, both are there.
+fn most_room(steps: &[Step]) -> u64 {
+    let (mut known, mut most) = (BTreeMap::new(), 0);
+    for (step, seed) in steps.iter().zip(0..) {
+        match *step {
+            Step::Take(version, len, kind) => {
+                let room = takes(&content(seed, len, kind));
+                most = most.max(known.values().sum::<u64>() + room);
+                known.insert(version, room);
+            }
+            Step::Cleanup => known.clear(),
+            Step::Restore(_) | Step::Piece(..) => {}
+        }
+    }
+    most
+}
+
+/// The room that bytes take, which the host buffer passes in pieces.
+fn takes(bytes: &[u8]) -> u64 {
+    let stored: usize = bytes.chunks(PIECE).map(|piece| packed(piece).len()).sum();
+    (stored as u64).next_multiple_of(GRANULE)
+}
+
+fn take(engine: &Engine, version: i32, bytes: &[u8]) -> Result<()> {
+    let mut open = engine.begin("x", version)?;
+    let place = Place::plain(1, bytes.as_ptr(), bytes.len());
+    let capturing = engine.shared.capturing();
+    match capturing.capture(&mut open, &[place], Vec::new()) {
+        Ok(()) => capturing.commit(open),
+        Err(error) => {
+            capturing.abort(open);
+            Err(error)
+        }
+    }
+}
+
+fn restored(engine: &Engine, version: i32, len: usize) -> Result<Vec<u8>> {
+    let restores = engine.shared.restores();
+    let restoring = restores.begin_restore("x", version, |_| Part::Host)?;
+    let mut bytes = vec![0; len];
+    let place = Place::plain(1, bytes.as_mut_ptr(), bytes.len());
+    let recovered = restores.recover(&restoring, &[place]);
+    restores.end_restore(restoring, recovered.is_ok());
+    recovered.map(|_| bytes)
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Take(i32, usize, u8),
+    Restore(i32),
+    Piece(i32, usize),
+    Cleanup,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..12i32, 1..LARGEST, 0..3u8).prop_map(|(v, len, kind)| Step::Take(v, len, kind)),
+        4 => (0..12i32).prop_map(Step::Restore),
+        2 => (0..12i32, 0..LARGEST).prop_map(|(v, start)| Step::Piece(v, start)),
+        1 => Just(Step::Cleanup),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// Catches a capture that fails while there is room for what its bytes take, bytes that come back changed, and
+    /// room that stays after a clean-up.
+    #[test]
+    fn nothing_fails_while_there_is_room(steps in prop::collection::vec(step(), 1..60)) {
+        let engine = engine(most_room(&steps).max(LARGEST as u64));
+        let mut known: BTreeMap<i32, Arc<[u8]>> = BTreeMap::new();
+        // What was read once may be discarded for others.
+        let mut consumed: Vec<i32> = Vec::new();
+        for (step, seed) in steps.into_iter().zip(0..) {
+            match step {
+                Step::Take(version, len, kind) => {
+                    let bytes: Arc<[u8]> = content(seed, len, kind).into();
+                    if let Err(error) = take(&engine, version, &bytes) {
+                        return Err(TestCaseError::fail(format!("version {version}: {error}")));
+                    }
+                    known.insert(version, bytes);
+                    consumed.retain(|other| *other != version);
+                }
+                Step::Restore(version) => {
+                    let Some(bytes) = known.get(&version) else { continue };
+                    match restored(&engine, version, bytes.len()) {
+                        Ok(found) => prop_assert!(found[..] == bytes[..], "version {version}"),
+                        Err(error) => prop_assert!(consumed.contains(&version), "{version}: {error}"),
+                    }
+                    consumed.push(version);
+                }
+                Step::Piece(version, start) => {
+                    let Some(bytes) = known.get(&version) else { continue };
+                    let start = start % bytes.len();
+                    let restores = engine.shared.restores();
+                    let Ok(restoring) = restores.begin_restore("x", version, |_| Part::Host) else {
+                        prop_assert!(consumed.contains(&version));
+                        continue;
+                    };
+                    let mut piece = vec![0; (bytes.len() - start).min(5000)];
+                    let region = restoring.regions[0];
+                    restores.read_piece(&restoring, &region, start as u64, &mut piece).unwrap();
+                    restores.end_restore(restoring, false);
+                    prop_assert!(piece[..] == bytes[start..start + piece.len()], "version {version}");
+                }
+                Step::Cleanup => {
+                    engine.file_side().cleanup("x").unwrap();
+                    known.clear();
+                    consumed.clear();
+                }
+            }
+        }
+        engine.file_side().cleanup("x").unwrap();
+        prop_assert!(engine.stop_workers());
+        engine.shared.catalog.read(|state| {
+            prop_assert_eq!(state.check(), Ok(()));
+            let used = [Level::HOST, COMPRESSED].map(|level| state.levels().used(level));
+            prop_assert_eq!(used, [0, 0]);
+            Ok(())
+        })?;
+    }
+}

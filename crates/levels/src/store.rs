@@ -1,0 +1,112 @@
+//! The memory of a level. The catalog gives out its room, and a store moves bytes into and out of it: it keeps no
+//! account of its own, so that what the catalog frees is free.
+//!
+//! The device cache and the host buffer have addresses, so that the device copies directly between them. A
+//! level below the host buffer exchanges bytes with it by its own `read` and `write`.
+
+use std::fmt::{self, Debug};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::host_buffer::HostBuffer;
+use catalog::space::{cut, Extent};
+use catalog::state::Stored;
+use errors::Result;
+
+/// Bytes of the host buffer that are passed at a time.
+pub const PIECE: usize = 1 << 20;
+
+/// Takes bytes piece by piece.
+pub type Put<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
+
+/// Asks the catalog for so many bytes of room more. `None`: the level is full.
+pub type More<'a> = dyn FnMut(u64) -> Option<Arc<[Extent]>> + 'a;
+
+/// The memory of a level.
+pub trait Store: Debug + Send + Sync {
+    /// Passes the bytes in `range` of a copy to `put`, piece by piece in order. The catalog keeps the copy
+    /// unchanged meanwhile; nothing is being read when this returns.
+    ///
+    /// # Errors
+    /// The errors of the memory, and of `put`.
+    fn read(&self, copy: &[Extent], range: Range<u64>, put: &mut Put<'_>) -> Result<()>;
+
+    /// Appends bytes to the copy in `room`.
+    ///
+    /// # Errors
+    /// The error of the memory. Nothing is being written any more.
+    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<Stored>;
+}
+
+/// The room of a copy that is being written.
+pub struct Room<'a> {
+    extents: Vec<Extent>,
+    used: u64,
+    more: &'a mut More<'a>,
+}
+
+impl Debug for Room<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Room").field("extents", &self.extents).field("used", &self.used).finish()
+    }
+}
+
+impl<'a> Room<'a> {
+    /// Room that begins with `extents`, none of which is used.
+    pub fn new(extents: &[Extent], more: &'a mut More<'a>) -> Self {
+        Room { extents: extents.to_vec(), used: 0, more }
+    }
+
+    /// Uses the next `len` bytes of it for `write`, which is given each place with its part of them.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub fn put(
+        &mut self,
+        len: u64,
+        mut write: impl FnMut(Extent, Range<usize>) -> Result<()>,
+    ) -> Result<Stored> {
+        let has: u64 = self.extents.iter().map(|extent| extent.len).sum();
+        let lacks = (self.used + len).saturating_sub(has);
+        if lacks > 0 {
+            let Some(more) = (self.more)(lacks) else { return Ok(Stored::Full(self.used + len)) };
+            self.extents.extend(more.iter());
+        }
+        let mut done = 0;
+        for place in cut(&self.extents, self.used, len) {
+            let next = done + place.len as usize;
+            write(place, done..next)?;
+            done = next;
+        }
+        self.used += len;
+        Ok(Stored::In(self.used))
+    }
+}
+
+impl Store for HostBuffer {
+    fn read(&self, copy: &[Extent], range: Range<u64>, put: &mut Put<'_>) -> Result<()> {
+        cut(copy, range.start, range.end - range.start).try_for_each(|place| {
+            // SAFETY: a complete copy, which does not change while it is read, within the mapping.
+            let bytes = unsafe {
+                std::slice::from_raw_parts(self.address(place.offset), place.len as usize)
+            };
+            bytes.chunks(PIECE).try_for_each(&mut *put)
+        })
+    }
+
+    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<Stored> {
+        room.put(bytes.len() as u64, |place, range| {
+            let from = &bytes[range];
+            // SAFETY: the catalog has given the caller the place, which is within the mapping and of the same
+            // size; the caller's bytes are elsewhere.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    from.as_ptr(),
+                    self.address(place.offset),
+                    from.len(),
+                );
+            }
+            Ok(())
+        })
+    }
+}
