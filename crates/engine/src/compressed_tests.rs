@@ -95,6 +95,11 @@ fn engine(capacity: u64) -> Engine {
     // One of the largest fits in the host buffer.
     let text = "mode = async\nephemeral = true\nhost_cache_size = 200K\nrestore_order = reverse\n";
     let (config, _) = Config::from_text(text, |_| None).unwrap();
+    Engine::start_with(config, Process::single(0), None, vec![level(capacity)]).unwrap()
+}
+
+/// Row and store of compressed memory.
+pub(super) fn level(capacity: u64) -> (LevelSpec, Box<dyn Store>) {
     let row = LevelSpec {
         name: "compressed memory",
         key: "compressed_size",
@@ -104,8 +109,7 @@ fn engine(capacity: u64) -> Engine {
         compresses: true,
         ..LevelSpec::host(capacity, 1)
     };
-    let store = Box::new(Compressed(Mutex::new(vec![0; capacity as usize])));
-    Engine::start_with(config, Process::single(0), None, vec![(row, store)]).unwrap()
+    (row, Box::new(Compressed(Mutex::new(vec![0; capacity as usize]))))
 }
 
 /// Bytes of which a quarter, a half, or all cannot be compressed.

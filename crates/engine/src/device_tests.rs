@@ -6,13 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::compressed_tests;
 use crate::place::Place;
 use crate::Engine;
+use catalog::level::LevelSpec;
 use catalog::Level;
 use config::Config;
 use device::host::HostDevice;
 use device::{Device, DeviceRange, Pointer};
 use errors::Result;
+use levels::store::Store;
 use policy::capture::Capture;
 use recovery::Process;
 use trace::metrics::Stop;
@@ -39,19 +42,19 @@ impl Job {
              gpu_chunk_size = 128K\nhost_cache_size = 2M\n",
             scratch.display()
         );
-        Job::of(&text, CHECKPOINT, map_fails)
+        Job::of(&text, CHECKPOINT, map_fails, Vec::new())
     }
 
     /// A job whose large flushes have so many threads, and which registers nothing but its rings.
     fn with_lanes(lanes: usize) -> Job {
         let text = "mode = async\nephemeral = true\ngpu_cache_size = 64M\n\
                     gpu_chunk_size = 64M\nhost_cache_size = 256M\npin = off\n";
-        let job = Job::of(text, LARGE, false);
+        let job = Job::of(text, LARGE, false, Vec::new());
         job.engine.shared.host_side.flush_lanes.set(lanes).unwrap();
         job
     }
 
-    fn of(text: &str, len: usize, map_fails: bool) -> Job {
+    fn of(text: &str, len: usize, map_fails: bool, lower: Vec<(LevelSpec, Box<dyn Store>)>) -> Job {
         let api = Arc::<HostDevice>::default();
         let device = || Device::new(HostDevice::info(), api.clone());
         let mut memory = DeviceRange::reserve(&Arc::new(device()), len as u64).unwrap();
@@ -60,7 +63,7 @@ impl Job {
             api.fail("map", 2);
         }
         let (config, _) = Config::from_text(text, |_| None).unwrap();
-        let engine = Engine::start(config, Process::single(0), Some(device())).unwrap();
+        let engine = Engine::start_with(config, Process::single(0), Some(device()), lower).unwrap();
         Job { api, engine, memory, len }
     }
 
@@ -136,6 +139,26 @@ fn checkpoints_of_another_kind_of_device_come_back() {
         }
     }
     assert!(job.moved(Stop::DEVICE, Stop::Application) > 0);
+    job.end();
+}
+
+/// Catches copies between the device and a level without addresses that are made by addresses.
+#[test]
+fn what_the_host_buffer_cannot_hold_goes_below_it() {
+    let text = "mode = async\nephemeral = true\ngpu_cache_size = 1M\ngpu_chunk_size = 128K\n\
+                host_cache_size = 128K\nrestore_order = reverse\n";
+    let mut job = Job::of(text, CHECKPOINT, false, vec![compressed_tests::level(8 << 20)]);
+    for version in 0..VERSIONS {
+        job.checkpoint(version).unwrap();
+    }
+    let lower = Stop::Memory(2);
+    assert!(job.moved(Stop::DEVICE, lower) > 0);
+    for version in (0..VERSIONS).rev() {
+        job.restore(version).unwrap();
+        while version == VERSIONS / 2 && job.moved(lower, Stop::DEVICE) == 0 {
+            std::thread::yield_now();
+        }
+    }
     job.end();
 }
 
