@@ -24,7 +24,8 @@
 //! | `both` | the same to a second file, on one more thread, in `mode = sync` |
 //! | `direct` | copies scratch to persistent, in `mode = sync` |
 //! | `routed` | gives the application's own files a place and a name |
-//! | [`restore`] | copies the nearest copy to application memory ([`Restores`]) |
+//! | [`restore`] | begins and ends a restore ([`Restores`]) |
+//! | `recover` | copies the nearest copy to application memory |
 //! | `piece`, `application` | copies the nearest copy, or application memory, to memory outside of all levels |
 //! | `checkpoints`, `order` | answers the client's questions, and takes its notices |
 //!
@@ -91,7 +92,8 @@ mod piece;
 pub mod place;
 mod prepare;
 mod prune;
-pub mod restore;
+pub mod recover;
+mod restore;
 mod routed;
 mod run;
 mod shared;

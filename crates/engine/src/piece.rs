@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use super::place::Place;
-use super::restore::{Owner, Reading, Restoring};
+use super::recover::Reading;
+use super::restore::{Owner, Restoring};
 use super::run::{Run, Way};
 use super::shared::Restores;
 use catalog::space::cut;

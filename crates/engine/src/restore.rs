@@ -1,27 +1,18 @@
-//! Restoring a checkpoint from the nearest copy, directly to the application's memory.
+//! Beginning and ending a restore: which checkpoint it is of, and what proves its file.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::managed::Pieces;
-use super::place::Place;
-use super::run::about;
-use super::run::{Run, Way};
-use super::shared::{Restores, Shared};
-use catalog::space::cut;
-use catalog::state::{Acquire, Content, Source, State};
-use catalog::{Id, Level, Part, Region, PARTS};
-use device::{Pointer, PAGEABLE};
+use super::shared::Restores;
+use catalog::state::{Content, State};
+use catalog::{Id, Part, Region};
 use errors::{Error, Kind, Result};
-use files::{Files, Found, Target, Wanted};
+use files::{Files, Found};
 use format::delta;
 use format::header::Decoded;
 use format::identity::Identity;
-use trace::metrics::{Cause, Stop};
-
-/// The consequence of a restore that failed halfway.
-const UNDEFINED: &str = "the content of the regions that were to be restored is undefined now";
+use trace::metrics::Cause;
 
 /// The owner of a restored checkpoint.
 #[derive(Debug)]
@@ -47,7 +38,7 @@ pub struct Restoring {
     /// The region that is its mark ([`format::mark`]), if it has one and is this job's own.
     pub mark: Option<i32>,
     /// Memory has only what has changed since an earlier version: files have all of it.
-    is_delta: bool,
+    pub(super) is_delta: bool,
     /// Its file is good if all of it can be restored.
     is_unproven: bool,
 }
@@ -63,20 +54,6 @@ fn stored_regions(header: Option<&Decoded>, part_of: impl Fn(i32) -> Part) -> Ar
             offset: 0,
         })
         .collect()
-}
-
-/// Keeps a copy in memory until this is dropped.
-pub(super) struct Reading<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) id: Id,
-    pub(super) part: Part,
-    pub(super) level: Level,
-}
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        self.shared.catalog.step(|state| state.up().release(self.id, self.part, self.level));
-    }
 }
 
 impl Restoring {
@@ -415,272 +392,5 @@ impl<'a> Restores<'a> {
             self.shared.catalog.step(|state| state.up().end_restore_expecting(id, success, next));
         }
         self.shared.host_side.pace.call_ends();
-    }
-
-    /// Restores regions to their current places in the application. Each place names a region of the
-    /// checkpoint and is large enough for it.
-    pub fn recover(&self, restoring: &Restoring, places: &[Place]) -> Result<()> {
-        self.await_lent(places)?;
-        let wanted: Vec<(&Region, &Place)> = places
-            .iter()
-            .filter_map(|place| {
-                let at = restoring.regions.binary_search_by_key(&place.id, |r| r.id).ok()?;
-                Some((&restoring.regions[at], place))
-            })
-            .collect();
-        let id = match &restoring.owner {
-            Owner::Own(id) if !restoring.is_delta => *id,
-            Owner::Own(_) | Owner::Stored(_) => {
-                return self
-                    .read_file(restoring, &wanted)
-                    .map_err(about(&restoring.name, restoring.version));
-            }
-        };
-        for part in PARTS {
-            let of_part: Vec<_> =
-                wanted.iter().filter(|(region, _)| region.part == part).copied().collect();
-            if of_part.iter().any(|(region, _)| region.size > 0) {
-                self.recover_part(restoring, id, part, &of_part)
-                    .map_err(about(&restoring.name, restoring.version))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn recover_part(
-        &self,
-        restoring: &Restoring,
-        id: Id,
-        part: Part,
-        wanted: &[(&Region, &Place)],
-    ) -> Result<()> {
-        match self.acquire(id, part)? {
-            Acquire::Memory(source) => {
-                let _reading = Reading { shared: self.shared, id, part, level: source.level };
-                self.copy_out(id, &source, wanted)
-            }
-            Acquire::File => self.read_file(restoring, wanted),
-            Acquire::Wait | Acquire::Lost => {
-                Err(Error::new(Kind::Internal, "its bytes are nowhere"))
-            }
-        }
-    }
-
-    /// The nearest copy of a part, once that is complete.
-    pub(super) fn acquire(&self, id: Id, part: Part) -> Result<Acquire> {
-        let mut since = None;
-        let acquired = self.shared.catalog.wait(|state| match state.up().acquire(id, part) {
-            Acquire::Wait => {
-                since.get_or_insert_with(Instant::now);
-                None
-            }
-            acquired => Some(acquired),
-        });
-        if let Some(since) = since {
-            self.shared.telemetry.metrics.waited(Cause::Fetch, since);
-        }
-        acquired
-    }
-
-    /// Copies from a level of memory to the application. The catalog keeps the source.
-    fn copy_out(&self, id: Id, source: &Source, wanted: &[(&Region, &Place)]) -> Result<()> {
-        let whole = |region: &Region, place: &Place| Place { len: region.size, ..*place };
-        if source.level > Level::HOST {
-            let wanted = wanted.iter().map(|(region, place)| (region.offset, whole(region, place)));
-            return self.shared.copy_by_store(source, &wanted.collect::<Vec<_>>());
-        }
-        let mut runs = Vec::with_capacity(wanted.len());
-        for (region, place) in wanted {
-            let place = whole(region, place);
-            let pieces = match source.level {
-                Level::HOST => self.shared.device_side.pieces_to_restore(&place, false)?,
-                _ => Pieces::from(std::slice::from_ref(&place)),
-            };
-            for piece in pieces.iter().copied() {
-                let offset = region.offset + (piece.address - place.address);
-                let extents = cut(&source.extents, offset, piece.len).collect();
-                runs.push(Run { place: piece, level: source.level, extents });
-            }
-        }
-        self.shared.copy(id, Way::Out, &runs)
-    }
-
-    /// Reads from a file to the application, which waits.
-    fn read_file(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
-        if wanted.iter().any(|(_, place)| place.kind != PAGEABLE) {
-            // After the application's own work on that memory.
-            let since = Instant::now();
-            drop(self.shared.device_side.await_application()?);
-            self.shared.telemetry.metrics.waited(Cause::Order, since);
-        }
-        let since = Instant::now();
-        let result = self.read_out(restoring, wanted);
-        self.shared.telemetry.metrics.waited(Cause::File, since);
-        result
-    }
-
-    fn read_out(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
-        let since = Instant::now();
-        let overlapping = overlap(wanted);
-        let mut begun = false;
-        let read = restoring.files(&self.shared.file_side.files).copies().read_nearest(
-            &restoring.name,
-            restoring.version,
-            |opened| {
-                let of_copy = wanted.iter().map(|(region, place)| {
-                    let offset = opened.offset_of(region)?;
-                    Ok(Wanted::new(offset, self.shared.target(region, place, overlapping)))
-                });
-                let of_copy = of_copy.collect::<Result<Vec<_>>>()?;
-                begun = true;
-                Ok(of_copy)
-            },
-        );
-        if let Err(error) = read {
-            return Err(if begun { error.followed_by(UNDEFINED) } else { error });
-        }
-        let bytes = wanted.iter().map(|(region, _)| region.size).sum();
-        self.shared
-            .telemetry
-            .metrics
-            .hop((Stop::Scratch, Stop::Application))
-            .add(bytes, since.elapsed());
-        Ok(())
-    }
-}
-
-impl Shared {
-    /// The destination of a region's bytes. Memory that `overlaps` another region is not exclusive, so it is
-    /// not read into directly.
-    pub(super) fn target<'a>(
-        &'a self,
-        region: &Region,
-        place: &Place,
-        overlaps: bool,
-    ) -> Target<'a> {
-        let address = place.address;
-        match place.kind {
-            Pointer::Host { .. } if region.size == 0 => Target::Memory(&mut []),
-            Pointer::Host { .. } if overlaps => {
-                let mut to = address as *mut u8;
-                let copy = move |bytes: &[u8]| {
-                    // SAFETY: the application passes `place.len` writable bytes, at least as many as the
-                    // region has (checked by the client); the buffer is separate.
-                    unsafe {
-                        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
-                        to = to.add(bytes.len());
-                    }
-                    Ok(())
-                };
-                Target::Taken(region.size, Box::new(copy))
-            }
-            Pointer::Host { .. } => {
-                // SAFETY: the application passes `place.len` writable bytes, at least as many as the region
-                // has (checked by the client), which belong to no other region, and does not touch them
-                // during the call. A slice is made for each copy that is tried; only one exists at a time.
-                let bytes = unsafe {
-                    std::slice::from_raw_parts_mut(address as *mut u8, region.size as usize)
-                };
-                Target::Memory(bytes)
-            }
-            Pointer::Device { .. } => {
-                let mut done = 0;
-                let place = Place { len: region.size, ..*place };
-                let mut pieces = None;
-                let copy = move |bytes: &[u8]| {
-                    let pieces = match &mut pieces {
-                        Some(pieces) => pieces,
-                        None => pieces
-                            .insert(self.device_side.pieces_to_restore(&place, true)?.into_owned()),
-                    };
-                    let side = self.device_side.attached()?;
-                    let own = side.own.lock();
-                    let _current = side.device.enter()?;
-                    for piece in pieces.iter().filter_map(|piece| {
-                        piece.within(address + done..address + done + bytes.len() as u64)
-                    }) {
-                        let from = &bytes[(piece.address - address - done) as usize..];
-                        // SAFETY: the driver has confirmed the application's pointer, which has the region's
-                        // bytes; managed memory is the host's as well. The caller's buffer, of which the
-                        // piece has at the most the rest, outlives the wait for the stream.
-                        unsafe {
-                            match piece.kind {
-                                Pointer::Host { .. } => std::ptr::copy_nonoverlapping(
-                                    from.as_ptr(),
-                                    piece.address as *mut u8,
-                                    piece.len as usize,
-                                ),
-                                Pointer::Device { .. } => {
-                                    let stream = own.lane.stream();
-                                    stream.copy_from_host(
-                                        piece.address,
-                                        from.as_ptr(),
-                                        piece.len,
-                                    )?;
-                                    stream.synchronize()?;
-                                }
-                            }
-                        }
-                    }
-                    done += bytes.len() as u64;
-                    Ok(())
-                };
-                Target::Taken(region.size, Box::new(copy))
-            }
-        }
-    }
-}
-
-/// Whether regions overlap in host memory.
-fn overlap(wanted: &[(&Region, &Place)]) -> bool {
-    let mut ranges: Vec<(u64, u64)> = wanted
-        .iter()
-        .filter(|(region, place)| matches!(place.kind, Pointer::Host { .. }) && region.size > 0)
-        .map(|(region, place)| (place.address, region.size))
-        .collect();
-    ranges.sort_unstable();
-    ranges.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::panic::{catch_unwind, AssertUnwindSafe};
-
-    use super::*;
-    use crate::Engine;
-    use config::Config;
-    use recovery::Process;
-
-    /// Catches a copy that is pinned for ever because its reader did not release it.
-    #[test]
-    fn a_copy_that_was_read_may_be_evicted_also_after_a_panic() {
-        let text = "mode = async\nephemeral = true\nhost_cache_size = 4M\n";
-        let (config, _) = Config::from_text(text, |_| None).unwrap();
-        let engine = Engine::start(config, Process::single(0), None).unwrap();
-        let bytes = vec![7u8; 3 << 20];
-        let take = |version| {
-            let mut open = engine.begin("x", version).unwrap();
-            let place = Place::plain(1, bytes.as_ptr(), bytes.len());
-            engine
-                .shared
-                .capturing()
-                .capture(&mut open, &[place], Vec::new())
-                .and_then(|()| engine.shared.capturing().commit(open))
-        };
-        take(1).unwrap();
-        let restoring = engine.shared.restores().begin_restore("x", 1, |_| Part::Host).unwrap();
-        let id = engine.shared.catalog.read(|state| state.checkpoints().find("x", 1)).unwrap();
-        let reading = catch_unwind(AssertUnwindSafe(|| {
-            let acquired = engine.shared.catalog.step(|state| state.up().acquire(id, Part::Host));
-            let Acquire::Memory(source) = acquired else { return };
-            let (part, level) = (Part::Host, source.level);
-            let _reading = Reading { shared: &engine.shared, id, part, level };
-            panic!("as a fault of the library would");
-        }));
-        assert!(reading.is_err());
-        engine.shared.restores().end_restore(restoring, true);
-        // Version 1 was consumed, and its room is needed.
-        take(2).unwrap();
-        assert_eq!(engine.shared.catalog.read(State::check), Ok(()));
     }
 }
