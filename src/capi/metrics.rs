@@ -177,7 +177,7 @@ fn collect(client: &Client) -> VELOC_Metrics {
             .host_side()
             .buffer()
             .as_ref()
-            .map_or(0, |host| host.registered_bytes()),
+            .map_or(0, |host| host.registrations().bytes()),
         checkpoints: counts.checkpoints,
         restores: counts.restores,
         live,

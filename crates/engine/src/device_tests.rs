@@ -223,8 +223,10 @@ fn threads_share_a_large_flush() {
         assert_eq!(rings(&job), lanes);
         // From now on, a flush has pieces that belong to no share. The device need not know.
         let host = shared.host_side.host().unwrap();
-        for chunk in (0..).step_by(3).take_while(|chunk| host.chunk(*chunk).end < host.len()) {
-            host.begin_registration(chunk).unwrap().end(true);
+        for chunk in
+            (0..).step_by(3).take_while(|chunk| host.chunks().bytes(*chunk).end < host.len())
+        {
+            host.registrations().begin(chunk).unwrap().end(true);
         }
         drop(shared);
         for version in 1..LARGE_VERSIONS {

@@ -102,7 +102,7 @@ impl Lane {
             if self.under_way.len() == DEPTH {
                 self.finish_oldest(host)?;
             }
-            let run = slice::next(place.len - done, host.chunk_end(at) - at);
+            let run = slice::next(place.len - done, host.chunks().end(at) - at);
             let slot = self.next;
             self.next = (self.next + 1) % DEPTH;
             let (device_at, straight) = (device_at + done, self.is_straight(host, at));
@@ -234,7 +234,7 @@ impl Lane {
     /// ever will be, because the device does not need or support registration.
     pub(crate) fn is_straight(&self, host: &HostBuffer, at: u64) -> bool {
         let capabilities = self.device.capabilities();
-        capabilities.pageable_access || !capabilities.host_register || host.is_registered(at)
+        capabilities.pageable_access || !capabilities.host_register || host.registrations().has(at)
     }
 
     /// A slot of the ring, which is made at its first use.

@@ -206,10 +206,10 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
     // How long the next chunk has waited for an idle window, in seconds.
     let mut waited = 0.0;
     loop {
-        if !host.has_registration(pin) {
+        if !host.registrations().has_next(pin) {
             release(&mut node_lock);
         }
-        let Some(chunk) = host.next_registration(pin) else {
+        let Some(chunk) = host.registrations().await_next(pin) else {
             break;
         };
         // A registration stops all copies of the process, so it must not run when a call of the application
@@ -270,7 +270,7 @@ fn await_idle_window(
     at_most: Option<f64>,
     waited: &mut f64,
 ) -> IdleWindow {
-    let bytes = host.chunk(chunk);
+    let bytes = host.chunks().bytes(chunk);
     let before = &shared.telemetry.metrics.register;
     let measured = (before.amount(), before.nanoseconds() as f64 / 1e9);
     let seconds = registration::expected_seconds(bytes.end - bytes.start, measured);
@@ -293,10 +293,10 @@ fn acquire(shared: &Shared, node_lock: &mut NodeLock) -> Result<()> {
 /// Registers a chunk. False: no more should be tried.
 fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool> {
     let side = shared.device_side.attached()?;
-    let Some(registration) = host.begin_registration(chunk) else {
+    let Some(registration) = host.registrations().begin(chunk) else {
         return Ok(true);
     };
-    let bytes = host.chunk(chunk);
+    let bytes = host.chunks().bytes(chunk);
     let len = bytes.end - bytes.start;
     let since = Instant::now();
     let mut span = shared.telemetry.trace.span(Activity::Register);
@@ -310,7 +310,7 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
             shared.telemetry.metrics.register.add(len, since.elapsed());
             span.bytes(len);
             drop(span);
-            shared.telemetry.trace.counter(Counter::HostRegistered, host.registered_bytes());
+            shared.telemetry.trace.counter(Counter::HostRegistered, host.registrations().bytes());
             Ok(true)
         }
         Err(error) => {
@@ -319,7 +319,7 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
                 format!(
                     "the host buffer stays unregistered (pin) beyond {} of {}, so transfers are \
                      slower: {error}",
-                    size::show(host.registered_bytes()),
+                    size::show(host.registrations().bytes()),
                     size::show(host.len())
                 ),
             );
@@ -334,10 +334,11 @@ pub(crate) fn unpin(shared: &Shared) {
     else {
         return;
     };
-    for chunk in host.registered() {
+    for chunk in host.registrations().all() {
         // SAFETY: all workers have ended, so no copy uses the memory.
-        let result =
-            unsafe { device::unregister(&side.device, host.address(host.chunk(chunk).start)) };
+        let result = unsafe {
+            device::unregister(&side.device, host.address(host.chunks().bytes(chunk).start))
+        };
         if let Err(error) = result {
             log::debug!("{error}");
         }

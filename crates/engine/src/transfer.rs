@@ -292,7 +292,7 @@ impl<'a> Queue<'a> {
             while done < len {
                 let offset = host_at + done;
                 let place =
-                    Extent { offset, len: (len - done).min(host.chunk_end(offset) - offset) };
+                    Extent { offset, len: (len - done).min(host.chunks().end(offset) - offset) };
                 let is_straight = self.lane.is_straight(host, offset);
                 let pieces = if is_straight { &mut straight } else { &mut staged };
                 pieces.push((cache.address(device_at + done), place));

@@ -12,7 +12,8 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::pages::{Chunks, Pages};
+use super::chunks::Chunks;
+use super::pages::Pages;
 use catalog::space::Extent;
 use errors::{Error, Kind, Result};
 use os::mapping::{self, supports_populate, Mapping};
@@ -95,7 +96,7 @@ impl HostBuffer {
         let pages = Pages::new(len, chunk);
         HostBuffer {
             len,
-            chunks: pages.layout(),
+            chunks: pages.chunks().layout(),
             refuses: match mapping.kind() {
                 mapping::Kind::SharedHuge => OnceLock::from(true),
                 mapping::Kind::Private | mapping::Kind::Shared => OnceLock::new(),
@@ -338,12 +339,12 @@ impl HostBuffer {
 
     /// Units without pages will not be touched: only the rest is to be registered.
     pub fn give_up(&self) {
-        self.change(Pages::give_up);
+        self.change(|pages| pages.chunks_mut().give_up());
     }
 
     /// Whether touching rests, as memory is short.
     pub fn rest(&self, resting: bool) {
-        self.change(|pages| pages.rest(resting));
+        self.change(|pages| pages.chunks_mut().rest(resting));
     }
 
     /// Waits for `time`, or until more pages are needed. False: [`HostBuffer::stop`] was called.
@@ -367,59 +368,14 @@ impl HostBuffer {
         tell(self.guarded.lock().pages.touched_bytes());
     }
 
-    /// Bytes that are registered.
-    pub fn registered_bytes(&self) -> u64 {
-        self.guarded.lock().pages.registered_bytes()
+    /// Where its chunks lie.
+    pub fn chunks(&self) -> Chunks {
+        self.chunks
     }
 
-    // ---- registration --------------------------------------------------------------------
-
-    /// The bytes of a chunk.
-    pub fn chunk(&self, chunk: usize) -> Range<u64> {
-        self.chunks.bytes(chunk)
-    }
-
-    /// Where the chunk of `offset` ends: no copy by the device goes beyond.
-    pub fn chunk_end(&self, offset: u64) -> u64 {
-        self.chunks.end(offset)
-    }
-
-    /// Whether there is a chunk to register now.
-    pub fn has_registration(&self, pin: Pin) -> bool {
-        matches!(self.guarded.lock().pages.next_registration(pin), Next::Register(_))
-    }
-
-    /// Waits until there is a chunk to register. `None`: nothing is left to register, or
-    /// [`HostBuffer::stop`] was called.
-    pub fn next_registration(&self, pin: Pin) -> Option<usize> {
-        let mut guarded = self.guarded.lock();
-        loop {
-            if guarded.stopping {
-                return None;
-            }
-            match guarded.pages.next_registration(pin) {
-                Next::Done => return None,
-                Next::Register(chunk) => return Some(chunk),
-                Next::Wait => guarded = self.changed.wait(guarded),
-            }
-        }
-    }
-
-    /// Begins to register a chunk. `None` if it is not to be registered after all.
-    pub fn begin_registration(&self, chunk: usize) -> Option<Registration<'_>> {
-        let begun = self.guarded.lock().pages.begin_registration(chunk);
-        begun.then_some(Registration { buffer: self, chunk, registered: false })
-    }
-
-    /// Whether the device may copy straight to or from the chunk of `offset`: it is registered, and
-    /// stays so.
-    pub fn is_registered(&self, offset: u64) -> bool {
-        self.guarded.lock().pages.is_registered(offset)
-    }
-
-    /// The chunks that are registered, each of which must be unregistered before the end.
-    pub fn registered(&self) -> Vec<usize> {
-        self.guarded.lock().pages.registered()
+    /// The registration of its chunks with the driver.
+    pub fn registrations(&self) -> Registrations<'_> {
+        Registrations { buffer: self }
     }
 
     /// Ends waits for pages and chunks.
@@ -432,6 +388,57 @@ impl HostBuffer {
     fn change(&self, how: impl FnOnce(&mut Pages)) {
         how(&mut self.guarded.lock().pages);
         self.changed.notify_all();
+    }
+}
+
+/// The registration of the chunks of a host buffer with the driver.
+#[derive(Clone, Copy, Debug)]
+pub struct Registrations<'a> {
+    buffer: &'a HostBuffer,
+}
+
+impl<'a> Registrations<'a> {
+    /// Whether there is a chunk to register now.
+    pub fn has_next(self, pin: Pin) -> bool {
+        matches!(self.buffer.guarded.lock().pages.chunks().next(pin), Next::Register(_))
+    }
+
+    /// Waits until there is a chunk to register. `None`: nothing is left to register, or
+    /// [`HostBuffer::stop`] was called.
+    pub fn await_next(self, pin: Pin) -> Option<usize> {
+        let mut guarded = self.buffer.guarded.lock();
+        loop {
+            if guarded.stopping {
+                return None;
+            }
+            match guarded.pages.chunks().next(pin) {
+                Next::Done => return None,
+                Next::Register(chunk) => return Some(chunk),
+                Next::Wait => guarded = self.buffer.changed.wait(guarded),
+            }
+        }
+    }
+
+    /// Begins to register a chunk. `None` if it is not to be registered after all.
+    pub fn begin(self, chunk: usize) -> Option<Registration<'a>> {
+        let begun = self.buffer.guarded.lock().pages.chunks_mut().begin(chunk);
+        begun.then_some(Registration { buffer: self.buffer, chunk, registered: false })
+    }
+
+    /// Whether the device may copy straight to or from the chunk of `offset`: it is registered, and
+    /// stays so.
+    pub fn has(self, offset: u64) -> bool {
+        self.buffer.guarded.lock().pages.chunks().is_registered(offset)
+    }
+
+    /// The chunks that are registered, each of which must be unregistered before the end.
+    pub fn all(self) -> Vec<usize> {
+        self.buffer.guarded.lock().pages.chunks().registered()
+    }
+
+    /// Bytes that are registered.
+    pub fn bytes(self) -> u64 {
+        self.buffer.guarded.lock().pages.chunks().registered_bytes()
     }
 }
 
@@ -453,7 +460,7 @@ impl Registration<'_> {
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        self.buffer.change(|pages| pages.registration_ended(self.chunk, self.registered));
+        self.buffer.change(|pages| pages.chunks_mut().ended(self.chunk, self.registered));
     }
 }
 

@@ -81,10 +81,10 @@ fn prepared(pin: Pin, trouble: Trouble) {
     let register = {
         let buffer = buffer.clone();
         move || {
-            while let Some(chunk) = buffer.next_registration(pin) {
-                let Some(registration) = buffer.begin_registration(chunk) else { continue };
+            while let Some(chunk) = buffer.registrations().await_next(pin) {
+                let Some(registration) = buffer.registrations().begin(chunk) else { continue };
                 thread::yield_now();
-                assert!(!buffer.is_registered(buffer.chunk(chunk).start));
+                assert!(!buffer.registrations().has(buffer.chunks().bytes(chunk).start));
                 if trouble == Trouble::Registering && thread_rng().gen_bool(0.5) {
                     if thread_rng().gen_bool(0.5) {
                         registration.end(false);
@@ -110,7 +110,7 @@ fn prepared(pin: Pin, trouble: Trouble) {
     }
     if matches!(trouble, Trouble::Flushes | Trouble::Resting) {
         assert_eq!(buffer.touched_bytes(), len, "pages that nobody makes");
-        assert_eq!(buffer.registered_bytes(), len, "chunks that nobody registers");
+        assert_eq!(buffer.registrations().bytes(), len, "chunks that nobody registers");
     }
 }
 
@@ -298,13 +298,15 @@ fn given_back(device: bool) {
                 return;
             }
             buffer.want_all();
-            while let Some(chunk) = buffer.next_registration(Pin::Chunked) {
-                let Some(registration) = buffer.begin_registration(chunk) else { continue };
-                let touched = buffer
-                    .untouched(&[Extent { offset: buffer.chunk(chunk).start, len: TOUCH_UNIT }]);
+            while let Some(chunk) = buffer.registrations().await_next(Pin::Chunked) {
+                let Some(registration) = buffer.registrations().begin(chunk) else { continue };
+                let touched = buffer.untouched(&[Extent {
+                    offset: buffer.chunks().bytes(chunk).start,
+                    len: TOUCH_UNIT,
+                }]);
                 assert_eq!(touched, 0, "a chunk without all of its pages");
                 // A byte that no checkpoint has stands for the pages that the driver knows.
-                let last = buffer.address(buffer.chunk(chunk).end - 1);
+                let last = buffer.address(buffer.chunks().bytes(chunk).end - 1);
                 // SAFETY: within the buffer; only this thread uses that byte.
                 unsafe { last.write(7) };
                 thread::yield_now();
@@ -313,9 +315,9 @@ fn given_back(device: bool) {
                 // SAFETY: as above.
                 assert_eq!(unsafe { last.read() }, 7, "pages went that are registered");
             }
-            for chunk in buffer.registered() {
+            for chunk in buffer.registrations().all() {
                 // SAFETY: as above.
-                let byte = unsafe { buffer.address(buffer.chunk(chunk).end - 1).read() };
+                let byte = unsafe { buffer.address(buffer.chunks().bytes(chunk).end - 1).read() };
                 assert_eq!(byte, 7, "pages went that are registered");
             }
         }
@@ -333,6 +335,6 @@ fn given_back(device: bool) {
     buffer.stop();
     touching.join().unwrap();
     if device {
-        assert_eq!(buffer.registered_bytes(), buffer.len(), "chunks that nobody registers");
+        assert_eq!(buffer.registrations().bytes(), buffer.len(), "chunks that nobody registers");
     }
 }

@@ -175,18 +175,18 @@ fn a_chunk_counts_as_registered_once_it_is() {
     while let Claim::Unit(unit) = buffer.claim() {
         buffer.touch(&unit, TouchMethod::Populate).unwrap();
     }
-    let chunk = buffer.next_registration(Pin::Serial).unwrap();
+    let chunk = buffer.registrations().await_next(Pin::Serial).unwrap();
     assert_eq!(chunk, 0);
-    let registration = buffer.begin_registration(chunk).unwrap();
-    assert!(buffer.begin_registration(chunk).is_none(), "it has begun");
-    assert!(!buffer.is_registered(0));
+    let registration = buffer.registrations().begin(chunk).unwrap();
+    assert!(buffer.registrations().begin(chunk).is_none(), "it has begun");
+    assert!(!buffer.registrations().has(0));
     registration.end(true);
-    assert!(buffer.is_registered(2 * U - 1) && !buffer.is_registered(2 * U));
-    assert_eq!(buffer.registered_bytes(), 2 * U);
-    let next = buffer.next_registration(Pin::Serial).unwrap();
-    drop(buffer.begin_registration(next).unwrap());
-    assert!(!buffer.is_registered(2 * U));
-    assert_eq!(buffer.next_registration(Pin::Serial), None);
+    assert!(buffer.registrations().has(2 * U - 1) && !buffer.registrations().has(2 * U));
+    assert_eq!(buffer.registrations().bytes(), 2 * U);
+    let next = buffer.registrations().await_next(Pin::Serial).unwrap();
+    drop(buffer.registrations().begin(next).unwrap());
+    assert!(!buffer.registrations().has(2 * U));
+    assert_eq!(buffer.registrations().await_next(Pin::Serial), None);
 }
 
 /// Catches memory that the system does not get back, bytes beside it that are lost, and a wait that does

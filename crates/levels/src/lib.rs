@@ -6,6 +6,7 @@
 
 #![deny(clippy::disallowed_methods)]
 
+pub mod chunks;
 pub mod device_cache;
 pub mod host_buffer;
 #[cfg(all(test, feature = "model-check"))]

@@ -1,64 +1,21 @@
-//! The state of the host buffer's memory: which *units* (the steps of touching) have their pages,
-//! and which *chunks* (the steps of registration) the driver has pinned.
+//! The state of the host buffer's memory: which *units* (the steps of touching) have their pages.
 //!
 //! Plain state: no memory, no lock, no waiting. `host_buffer` puts those around it, and the model
 //! of a node runs it in virtual time.
 
 use std::ops::Range;
 
+use super::chunks::{ChunkStates, Chunks};
 use catalog::space::Extent;
 use policy::prefault::{self, PrefaultTarget};
-use policy::register::{self, Next, Pin};
 
 /// Bytes touched in one step: short enough that a flush hardly waits for the step at hand.
 pub const TOUCH_UNIT: u64 = 4 << 20;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Chunk {
-    /// Not registered yet.
-    Open,
-    /// Being registered.
-    Registering,
-    /// Registered.
-    Registered,
-    /// The driver has refused.
-    Refused,
-}
-
-/// Where the chunks lie.
-#[derive(Clone, Copy, Debug)]
-pub struct Chunks {
-    len: u64,
-    size: u64,
-}
-
-impl Chunks {
-    /// How many chunks there are.
-    pub fn count(self) -> usize {
-        self.len.div_ceil(self.size) as usize
-    }
-
-    /// The bytes of a chunk.
-    pub fn bytes(self, chunk: usize) -> Range<u64> {
-        let start = chunk as u64 * self.size;
-        start..(start + self.size).min(self.len)
-    }
-
-    /// Where the chunk of `offset` ends: no copy by the device goes beyond.
-    pub fn end(self, offset: u64) -> u64 {
-        ((offset / self.size + 1) * self.size).min(self.len)
-    }
-
-    fn of(self, offset: u64) -> usize {
-        (offset / self.size) as usize
-    }
-}
 
 /// The state of every unit and chunk.
 #[derive(Clone, Debug)]
 pub struct Pages {
     len: u64,
-    layout: Chunks,
     touched: Vec<bool>,
     /// Units that somebody touches at the moment.
     claimed: Vec<bool>,
@@ -77,23 +34,16 @@ pub struct Pages {
     target: Option<PrefaultTarget>,
     /// Nothing is touched from this unit on.
     end: usize,
-    chunks: Vec<Chunk>,
-    /// For each chunk, its units that have no pages.
-    untouched_units: Vec<u32>,
-    registered_bytes: u64,
-    /// Nothing is touched for now.
-    resting: bool,
+    /// Which of it the driver has pinned.
+    chunks: ChunkStates,
 }
 
 impl Pages {
     /// The pages of `len` bytes, none of which exists; registration will go by `chunk` bytes,
     /// rounded up to whole units.
     pub fn new(len: u64, chunk: u64) -> Pages {
-        let layout = Chunks { len, size: chunk.max(TOUCH_UNIT).next_multiple_of(TOUCH_UNIT) };
-        let units = |bytes: Range<u64>| (bytes.end - bytes.start).div_ceil(TOUCH_UNIT) as u32;
         Pages {
             len,
-            layout,
             touched: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
             claimed: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
             given: 0,
@@ -104,10 +54,7 @@ impl Pages {
             top: 0,
             target: None,
             end: len.div_ceil(TOUCH_UNIT) as usize,
-            chunks: vec![Chunk::Open; layout.count()],
-            untouched_units: (0..layout.count()).map(|chunk| units(layout.bytes(chunk))).collect(),
-            registered_bytes: 0,
-            resting: false,
+            chunks: ChunkStates::new(Chunks::new(len, chunk)),
         }
     }
 
@@ -139,14 +86,12 @@ impl Pages {
         if bytes >= self.len {
             return (self.len, self.want_all());
         }
-        let chunks = (bytes / self.layout.size) as usize;
-        self.end = (chunks as u64 * self.layout.size / TOUCH_UNIT) as usize;
-        for chunk in &mut self.chunks[chunks..] {
-            if *chunk == Chunk::Open {
-                *chunk = Chunk::Refused;
-            }
-        }
-        (chunks as u64 * self.layout.size, self.want_all())
+        let layout = self.chunks.layout();
+        let chunks = layout.within(bytes);
+        let wanted = layout.bytes(chunks).start;
+        self.end = (wanted / TOUCH_UNIT) as usize;
+        self.chunks.refuse_from(chunks);
+        (wanted, self.want_all())
     }
 
     /// A checkpoint may have so many bytes. Returns whether there is more to claim now.
@@ -301,21 +246,6 @@ impl Pages {
         bytes
     }
 
-    /// Units without pages will not be touched: only the rest is to be registered.
-    pub fn give_up(&mut self) {
-        for chunk in 0..self.chunks.len() {
-            if self.chunks[chunk] == Chunk::Open && !self.chunk_touched(chunk) {
-                self.chunks[chunk] = Chunk::Refused;
-            }
-        }
-    }
-
-    /// Whether nothing is touched for now: chunks that have their pages are then registered without
-    /// waiting for the rest.
-    pub fn rest(&mut self, resting: bool) {
-        self.resting = resting;
-    }
-
     /// Every byte before this one has its page, or is being given it.
     pub fn front(&self) -> u64 {
         (self.front as u64 * TOUCH_UNIT).min(self.len)
@@ -344,10 +274,8 @@ impl Pages {
             (bytes.end / TOUCH_UNIT) as usize
         };
         let idle = |&unit: &usize| {
-            let chunk = self.layout.of(unit as u64 * TOUCH_UNIT);
-            self.touched[unit]
-                && !self.claimed[unit]
-                && !matches!(self.chunks[chunk], Chunk::Registering | Chunk::Registered)
+            let in_use = || self.chunks.is_in_use(unit as u64 * TOUCH_UNIT);
+            self.touched[unit] && !self.claimed[unit] && !in_use()
         };
         let unit = (first..end.min(self.top)).rev().find(idle)?;
         Some(self.bytes_of(unit))
@@ -361,7 +289,7 @@ impl Pages {
         }
         let index = (unit.start / TOUCH_UNIT) as usize;
         self.touched_bytes -= unit.end - unit.start;
-        self.untouched_units[self.layout.of(unit.start)] += 1;
+        self.chunks.unit_goes(unit.start);
         self.change(index, |pages| {
             pages.touched[index] = false;
             pages.set_written_to(index, true);
@@ -386,68 +314,14 @@ impl Pages {
         self.touched_bytes == self.len
     }
 
-    /// Bytes that are registered.
-    pub fn registered_bytes(&self) -> u64 {
-        self.registered_bytes
+    /// The chunks, the steps of registration.
+    pub fn chunks(&self) -> &ChunkStates {
+        &self.chunks
     }
 
-    // ---- registration --------------------------------------------------------------------
-
-    /// Where the chunks lie.
-    pub fn layout(&self) -> Chunks {
-        self.layout
-    }
-
-    /// What the registrar is to do next.
-    pub fn next_registration(&self, pin: Pin) -> Next {
-        let open = |chunk: usize| self.chunks[chunk] == Chunk::Open;
-        let waits = |chunk: usize| open(chunk) && !self.chunk_touched(chunk);
-        let any_waits = (0..self.chunks.len()).any(waits);
-        let next = register::next(
-            pin,
-            self.chunks.len(),
-            self.resting || !any_waits,
-            |chunk| self.chunk_touched(chunk),
-            |chunk| !open(chunk) || self.resting && waits(chunk),
-        );
-        match next {
-            Next::Done if any_waits && pin != Pin::Off => Next::Wait,
-            next => next,
-        }
-    }
-
-    /// Begins to register a chunk. False if it is not to be registered after all.
-    pub fn begin_registration(&mut self, chunk: usize) -> bool {
-        let is_open = self.chunks[chunk] == Chunk::Open;
-        if is_open {
-            self.chunks[chunk] = Chunk::Registering;
-        }
-        is_open
-    }
-
-    /// The registration of a chunk has ended: it is registered, or the driver has refused.
-    pub fn registration_ended(&mut self, chunk: usize, registered: bool) {
-        if registered {
-            self.chunks[chunk] = Chunk::Registered;
-            let bytes = self.layout.bytes(chunk);
-            self.registered_bytes += bytes.end - bytes.start;
-        } else {
-            self.chunks[chunk] = Chunk::Refused;
-        }
-    }
-
-    /// Whether the chunk of `offset` is registered.
-    pub fn is_registered(&self, offset: u64) -> bool {
-        self.chunks[self.layout.of(offset)] == Chunk::Registered
-    }
-
-    /// The chunks that are registered.
-    pub fn registered(&self) -> Vec<usize> {
-        (0..self.chunks.len()).filter(|&c| self.chunks[c] == Chunk::Registered).collect()
-    }
-
-    fn chunk_touched(&self, chunk: usize) -> bool {
-        self.untouched_units[chunk] == 0
+    /// The chunks, to register them.
+    pub fn chunks_mut(&mut self) -> &mut ChunkStates {
+        &mut self.chunks
     }
 
     /// The units that the extents cover wholly; the last one may be short.
@@ -478,7 +352,7 @@ impl Pages {
         if !std::mem::replace(&mut self.touched[unit], true) {
             let bytes = self.bytes_of(unit);
             self.touched_bytes += bytes.end - bytes.start;
-            self.untouched_units[self.layout.of(bytes.start)] -= 1;
+            self.chunks.unit_touched(bytes.start);
             self.top = self.top.max(unit + 1);
         }
     }

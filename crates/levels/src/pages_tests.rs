@@ -1,6 +1,7 @@
 //! Which units have their pages, and which chunks are registered.
 
 use super::*;
+use policy::register::{Next, Pin};
 
 const U: u64 = TOUCH_UNIT;
 
@@ -9,15 +10,15 @@ const U: u64 = TOUCH_UNIT;
 fn a_chunk_is_touched_with_its_last_unit() {
     let mut pages = Pages::new(3 * U - 512, 2 * U);
     pages.written(&[Extent { offset: U, len: U }]);
-    assert_eq!(pages.next_registration(Pin::Chunked), Next::Wait);
+    assert_eq!(pages.chunks().next(Pin::Chunked), Next::Wait);
     pages.written(&[Extent { offset: 2 * U, len: U - 512 }]);
-    assert_eq!(pages.next_registration(Pin::Chunked), Next::Register(1));
-    assert_eq!(pages.next_registration(Pin::Serial), Next::Wait);
+    assert_eq!(pages.chunks().next(Pin::Chunked), Next::Register(1));
+    assert_eq!(pages.chunks().next(Pin::Serial), Next::Wait);
     let unit = pages.claim().unwrap();
     assert_eq!(unit, 0..U);
     pages.touched(unit);
     assert!(pages.all_touched());
-    assert_eq!(pages.next_registration(Pin::Serial), Next::Register(0));
+    assert_eq!(pages.chunks().next(Pin::Serial), Next::Register(0));
 }
 
 /// Catches touching beside a flush in the same pages, and pages that nobody makes any more after
@@ -46,8 +47,8 @@ fn what_is_given_up_is_not_waited_for() {
     let mut pages = Pages::new(2 * U, U);
     let unit = pages.claim().unwrap();
     pages.touched(unit);
-    pages.give_up();
-    assert_eq!(pages.next_registration(Pin::Serial), Next::Register(0));
+    pages.chunks_mut().give_up();
+    assert_eq!(pages.chunks().next(Pin::Serial), Next::Register(0));
 }
 
 /// Catches a registrar that waits for pages while nobody touches, and one that is done although
@@ -58,29 +59,29 @@ fn what_rests_is_waited_for_but_keeps_nothing_off() {
         let mut pages = Pages::new(3 * U, U);
         let unit = pages.claim().unwrap();
         pages.touched(unit);
-        pages.rest(true);
-        assert_eq!(pages.next_registration(pin), Next::Register(0));
-        assert!(pages.begin_registration(0));
-        pages.registration_ended(0, true);
-        assert_eq!(pages.next_registration(pin), Next::Wait);
-        assert_eq!(pages.next_registration(Pin::Off), Next::Done);
-        pages.rest(false);
-        assert_eq!(pages.next_registration(pin), Next::Wait);
+        pages.chunks_mut().rest(true);
+        assert_eq!(pages.chunks().next(pin), Next::Register(0));
+        assert!(pages.chunks_mut().begin(0));
+        pages.chunks_mut().ended(0, true);
+        assert_eq!(pages.chunks().next(pin), Next::Wait);
+        assert_eq!(pages.chunks().next(Pin::Off), Next::Done);
+        pages.chunks_mut().rest(false);
+        assert_eq!(pages.chunks().next(pin), Next::Wait);
         for chunk in 1..3 {
             let unit = pages.claim().unwrap();
             pages.touched(unit);
             if pin == Pin::Chunked || chunk == 2 {
-                assert_eq!(pages.next_registration(pin), Next::Register(1));
+                assert_eq!(pages.chunks().next(pin), Next::Register(1));
             }
         }
-        pages.rest(true);
-        pages.give_up();
-        assert_eq!(pages.next_registration(pin), Next::Register(1));
+        pages.chunks_mut().rest(true);
+        pages.chunks_mut().give_up();
+        assert_eq!(pages.chunks().next(pin), Next::Register(1));
         for chunk in 1..3 {
-            assert!(pages.begin_registration(chunk));
-            pages.registration_ended(chunk, true);
+            assert!(pages.chunks_mut().begin(chunk));
+            pages.chunks_mut().ended(chunk, true);
         }
-        assert_eq!(pages.next_registration(pin), Next::Done);
+        assert_eq!(pages.chunks().next(pin), Next::Done);
     }
 }
 
@@ -145,11 +146,11 @@ fn the_first_part_alone_is_wanted() {
         }
         assert!(pages.claim().is_none() && pages.has_enough());
         for chunk in 0..2 {
-            assert_eq!(pages.next_registration(pin), Next::Register(chunk));
-            assert!(pages.begin_registration(chunk));
-            pages.registration_ended(chunk, true);
+            assert_eq!(pages.chunks().next(pin), Next::Register(chunk));
+            assert!(pages.chunks_mut().begin(chunk));
+            pages.chunks_mut().ended(chunk, true);
         }
-        assert_eq!(pages.next_registration(pin), Next::Done);
+        assert_eq!(pages.chunks().next(pin), Next::Done);
     }
     let mut pages = Pages::new(6 * U, 2 * U);
     pages.go_by_need();
@@ -174,13 +175,13 @@ fn idle_pages_go_back() {
     assert_eq!(pages.last_idle(0..6 * U - 512), Some(5 * U..6 * U - 512));
     assert_eq!(pages.last_idle(U / 2..4 * U - 1), Some(2 * U..3 * U));
     assert_eq!(pages.last_idle(U / 2..2 * U - 1), None);
-    assert!(pages.begin_registration(2));
+    assert!(pages.chunks_mut().begin(2));
     assert_eq!(pages.last_idle(2 * U..6 * U - 512), Some(3 * U..4 * U));
     let unit = 3 * U..4 * U;
     assert!(pages.giving_back(&unit) && !pages.giving_back(&unit));
     assert_eq!(pages.touched_bytes(), 5 * U - 512);
     assert_eq!(pages.claim(), None, "they are going");
-    assert_ne!(pages.next_registration(Pin::Chunked), Next::Register(1));
+    assert_ne!(pages.chunks().next(Pin::Chunked), Next::Register(1));
     pages.given_back(&unit);
     assert_eq!(pages.claim(), Some(unit.clone()));
     pages.touched(unit.clone());

@@ -206,7 +206,7 @@ impl Cached {
         if self.host_is_settled() {
             return left;
         }
-        let to_border = pages.layout().end(at) - at;
+        let to_border = pages.chunks().layout().end(at) - at;
         if pages.all_touched() && self.pin.is_queued() {
             return left.min(to_border);
         }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use catalog::Level;
-use levels::pages::{Pages, TOUCH_UNIT};
+use levels::pages::TOUCH_UNIT;
 use policy::map::may_map;
 use policy::register::{self, Next, Pin};
 
@@ -176,9 +176,9 @@ impl Cached {
             while let Some(unit) = pages.claim() {
                 pages.touched(unit);
             }
-            while let Next::Register(chunk) = pages.next_registration(Pin::Parallel) {
-                pages.begin_registration(chunk);
-                pages.registration_ended(chunk, true);
+            while let Next::Register(chunk) = pages.chunks().next(Pin::Parallel) {
+                pages.chunks_mut().begin(chunk);
+                pages.chunks_mut().ended(chunk, true);
             }
         }
     }
@@ -191,7 +191,7 @@ impl Cached {
             return false;
         };
         match self.pin.doing {
-            Doing::Looking => match pages.next_registration(pin) {
+            Doing::Looking => match pages.chunks().next(pin) {
                 Next::Wait => {
                     self.release_lock(machine);
                     false
@@ -202,7 +202,7 @@ impl Cached {
                     true
                 }
                 Next::Register(chunk) => {
-                    let bytes = pages.layout().bytes(chunk);
+                    let bytes = pages.chunks().layout().bytes(chunk);
                     let wait = self.until_idle_window(machine.now(), bytes.end - bytes.start);
                     if wait > 0.0 {
                         return self.await_idle_window(machine, wait);
@@ -230,11 +230,11 @@ impl Cached {
                 has_lock
             }
             Doing::Beginning(chunk) => {
-                if !pages.begin_registration(chunk) {
+                if !pages.chunks_mut().begin(chunk) {
                     self.pin.doing = Doing::Looking;
                     return true;
                 }
-                let bytes = pages.layout().bytes(chunk);
+                let bytes = pages.chunks().layout().bytes(chunk);
                 self.pin.doing = Doing::Registering(chunk);
                 self.pin.since = machine.now();
                 machine.stop_copies(self.number, true);
@@ -252,7 +252,7 @@ impl Cached {
         }
         let (waited, since) = &mut self.pin.put_off;
         *waited += since.take().map_or(0.0, |since| now - since);
-        let before = self.pages.as_ref().map_or(0, Pages::registered_bytes);
+        let before = self.pages.as_ref().map_or(0, |pages| pages.chunks().registered_bytes());
         let seconds = register::expected_seconds(bytes, (before, self.outcome.stopped));
         let wait = self.calls.delay(now, seconds, self.pin.put_off.0);
         self.pin.put_off.1 = (wait > 0.0).then_some(now);
@@ -287,8 +287,8 @@ impl Cached {
         let (Doing::Registering(chunk), Some(pages)) = (self.pin.doing, &mut self.pages) else {
             return;
         };
-        pages.registration_ended(chunk, true);
-        if pages.registered_bytes() == pages.len() {
+        pages.chunks_mut().ended(chunk, true);
+        if pages.chunks().registered_bytes() == pages.len() {
             self.outcome.registered_at = machine.now();
         }
         self.outcome.stopped += machine.now() - self.pin.since;

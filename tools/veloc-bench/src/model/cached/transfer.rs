@@ -88,7 +88,7 @@ impl Cached {
         let bytes = self.piece(pages, at, left);
         let units = (at / TOUCH_UNIT) as usize..(at + bytes).div_ceil(TOUCH_UNIT) as usize;
         let touched = pages.all_touched() || self.exists[units].iter().all(|&exists| exists);
-        let registered = pages.is_registered(at);
+        let registered = pages.chunks().is_registered(at);
         transfer.moving = Some((at, bytes));
         Piece::Next { bytes, registered, touched }
     }
