@@ -236,7 +236,7 @@ pub unsafe extern "C" fn VELOC_Adjoint_discard(name: *const c_char) -> c_int {
     status("VELOC_Adjoint_discard", || {
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
-        with_client(|client| client.managed().discard(&names_of(name)))
+        with_client(|client| client.marked().discard(&names_of(name)))
     })
 }
 

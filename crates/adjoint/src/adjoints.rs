@@ -106,7 +106,7 @@ impl Adjoints {
     pub(crate) fn store(&mut self, client: &mut Client, fine: u64) -> Result<()> {
         let before = self.stored;
         let version = self.begin(fine)?;
-        client.managed().take(&self.name, version, None, true).inspect_err(|_| self.stored = before)
+        client.marked().take(&self.name, version, None, true).inspect_err(|_| self.stored = before)
     }
 
     /// The version of the next adjoint, which has come to state `fine`.

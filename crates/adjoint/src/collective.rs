@@ -98,7 +98,7 @@ impl<R: ClientAccess> Run<'_, R> {
         exchange.end();
         // Evens out the rounds that some processes have begun and others have not.
         self.access.with(|client| {
-            client.managed().even(all.rounds);
+            client.marked().even(all.rounds);
             Ok(())
         })?;
         // The failure here may be a consequence of the first one.

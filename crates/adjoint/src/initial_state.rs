@@ -75,7 +75,7 @@ fn compare_with(
         return Ok(None);
     }
     let hashes = now.zip(kept.hash);
-    let differences = match access.with(|client| client.managed().differences(name, version)) {
+    let differences = match access.with(|client| client.marked().differences(name, version)) {
         Ok(differences) if differences.is_empty() => return Ok(None),
         Ok(differences) => text_of(&differences),
         Err(error) => return unread(settings, hashes, &error).map(|()| None),

@@ -49,7 +49,7 @@ pub(super) fn begin(
     let mut prepare = || -> Result<ConfiguredSchedule> {
         let course = settings.course(durable)?;
         access.with(|client| {
-            client.managed().check_idle(&settings.name)?;
+            client.marked().check_idle(&settings.name)?;
             client.protecting().manage(&settings.name, states.object())?;
             client.protecting().manage(&name_of_adjoints, adjoints.object())?;
             client.protecting().manage(&name_of_hashes, hashes.object())?;

@@ -8,8 +8,7 @@ use errors::{Error, Kind, Result};
 impl<R: ClientAccess> Run<'_, R> {
     pub(super) fn restore_adjoint(&mut self, version: i32) -> Result<()> {
         let name = self.settings.name_of_adjoints();
-        if let Err(error) =
-            self.access.with(|client| client.managed().restore(&name, version, None))
+        if let Err(error) = self.access.with(|client| client.marked().restore(&name, version, None))
         {
             let error = error.within(format!(
                 "the adjoint at state {} cannot be read back from \"{name}\" version {version}",
@@ -75,7 +74,7 @@ impl<R: ClientAccess> Run<'_, R> {
         let taken = self.access.with(|client| {
             // The slot's old state is not needed, and memory alone may lack room for both.
             client.versions().let_go_of(name, version);
-            client.managed().take(name, version, place, reads)
+            client.marked().take(name, version, place, reads)
         });
         taken.map_err(|error| {
             let what = format!(
@@ -122,7 +121,7 @@ impl<R: ClientAccess> Run<'_, R> {
             Error::invalid(format!("\"{name}\" has no versions behind {version}"))
         })?;
         replay.mark_stored_to(state);
-        self.access.with(|client| client.managed().take(&name, version, None, false)).map_err(
+        self.access.with(|client| client.marked().take(&name, version, None, false)).map_err(
             |error| {
                 let what = "the hashes of the states up to";
                 self.with_advice(
@@ -141,7 +140,7 @@ impl<R: ClientAccess> Run<'_, R> {
         let next = (state + 1 < self.fine).then(|| self.read_order(state));
         let (name, version) = (&self.settings.name, slot as i32);
         self.at = None;
-        if let Err(error) = self.access.with(|client| client.managed().restore(name, version, next))
+        if let Err(error) = self.access.with(|client| client.marked().restore(name, version, next))
         {
             let error = error.within(format!(
                 "state {state} cannot be read back from slot {slot} (\"{name}\" version {version})"

@@ -98,7 +98,7 @@ pub(crate) fn read_store(
             }
             // Drops the hints of an earlier run in this job.
             client.hints().expect(name, version, None, false);
-            match client.managed().read(name, version) {
+            match client.marked().read(name, version) {
                 Ok(true) => {}
                 Ok(false) => return Err(of_the_application(name, version)),
                 Err(error) if is_lost(&error) => {

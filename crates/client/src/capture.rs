@@ -41,16 +41,16 @@ impl Taking<'_> {
         self,
         open: &mut Open,
         selection: &Selection,
-        managed: bool,
+        marked: bool,
         mut ways: Option<&mut Ways>,
     ) -> Result<Option<Captured>> {
         let Taking { engine, protection, deltas } = self;
         let regions = protection.regions.of(&open.name);
         let uses = regions.uses();
         regions.use_once();
-        let marker = regions.marker().filter(|_| managed);
+        let marker = regions.marker().filter(|_| marked);
         let selected = match marker {
-            // A managed checkpoint may have its mark alone.
+            // A marked checkpoint may have its mark alone.
             Some(_) if !regions.has_regions() => Vec::new(),
             _ => regions.select(selection)?,
         };
@@ -73,7 +73,7 @@ impl Taking<'_> {
             places.push(match region {
                 // Looked at again each time: memory may have been freed meanwhile.
                 Protected::Memory(memory) => {
-                    look_at(engine.files(), *id, memory, regions, !managed && memory.is_new(uses));
+                    look_at(engine.files(), *id, memory, regions, !marked && memory.is_new(uses));
                     let mut place = place(engine, *id, memory, memory.len)?;
                     let is_plain = place.kind == PAGEABLE && place.capture == Capture::Copy;
                     if let Some(ways) = ways.as_mut().filter(|_| is_plain) {
@@ -94,7 +94,7 @@ impl Taking<'_> {
                 places.push(log.chunk(nth)?);
             }
         }
-        let is_first = open.regions.is_empty() && engine.config().incremental && !managed;
+        let is_first = open.regions.is_empty() && engine.config().incremental && !marked;
         let table = match is_first.then(|| (open.name.clone(), open.version)) {
             Some((name, version)) => {
                 let of = (name.as_str(), version);

@@ -33,14 +33,14 @@ impl Client {
         Ok(())
     }
 
-    /// Takes all regions into the checkpoint that was begun, and ends it. A `managed` checkpoint
+    /// Takes all regions into the checkpoint that was begun, and ends it. A `marked` checkpoint
     /// gets its mark.
-    pub(super) fn take_all(&mut self, managed: bool) -> Result<()> {
+    pub(super) fn take_all(&mut self, marked: bool) -> Result<()> {
         let since = Instant::now();
         let agrees = self.processes.agreement().is_some();
         let open = self.phase.checkpoint()?;
         let mut ways = Ways::of(&self.engine, self.protection.regions.of(&open.name), open, agrees);
-        let captured = self.capture(&Selection::All, managed, Some(&mut ways));
+        let captured = self.capture(&Selection::All, marked, Some(&mut ways));
         if captured.is_err() {
             self.leave_phase();
         }
@@ -100,7 +100,7 @@ impl Client {
     fn capture(
         &mut self,
         selection: &Selection,
-        managed: bool,
+        marked: bool,
         ways: Option<&mut Ways>,
     ) -> Result<Option<Captured>> {
         let Phase::Checkpoint { open, routed, .. } = &mut self.phase else {
@@ -113,7 +113,7 @@ impl Client {
             )));
         }
         let (engine, protection, deltas) = (&self.engine, &self.protection, &mut self.deltas);
-        Taking { engine, protection, deltas }.capture(open, selection, managed, ways)
+        Taking { engine, protection, deltas }.capture(open, selection, marked, ways)
     }
 
     /// Closes the open checkpoint: it exists from here on, or, if it is given up, never has.

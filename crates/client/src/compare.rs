@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::managed::Managed;
+use super::marked::Marked;
 use super::memory::place;
 use super::recovering::zeros;
 use super::regions::Protected;
@@ -48,8 +48,8 @@ pub fn text_of(differences: &[Difference]) -> String {
     }
 }
 
-impl Managed<'_> {
-    /// Compares the memory that is protected for a name, on the host and the device, with a managed
+impl Marked<'_> {
+    /// Compares the memory that is protected for a name, on the host and the device, with a marked
     /// version that has the same regions. Returns the regions that differ, ascending by id.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ mod tests {
         let memory = Memory::new(4, state.as_mut_ptr() as u64, LEN, 1).unwrap();
         client.protecting().protect(None, 4, memory).unwrap();
         client.checkpoint("x", 1).unwrap();
-        assert_eq!(client.managed().differences("x", 1).unwrap(), []);
+        assert_eq!(client.marked().differences("x", 1).unwrap(), []);
         assert_eq!(client.engine.checkpoints().counts().0.restores, 0);
         client.checkpoint("x", 2).unwrap();
         let full = client.checkpoint("x", 3).unwrap_err();

@@ -1,11 +1,11 @@
 //! Removes what an adjoint computation has left that nobody will go on with.
 
-use super::managed::Managed;
+use super::marked::Marked;
 use super::versions::is_lost;
 use super::Phase;
 use errors::{Error, Result};
 
-impl Managed<'_> {
+impl Marked<'_> {
     /// Removes all versions of these names, which an adjoint computation stores under, from memory and
     /// files, the persistent ones too.
     ///
@@ -33,18 +33,18 @@ impl Managed<'_> {
         names.iter().try_for_each(|name| self.client.versions().remove_all(name))
     }
 
-    /// Whether a version can be read and is not a managed one.
+    /// Whether a version can be read and is not a marked one.
     fn is_of_the_application(&mut self, name: &str, version: i32) -> Result<bool> {
         match self.open_own(name, version) {
             Ok(()) => {}
             Err(error) if is_lost(&error) => return Ok(false),
             Err(error) => return Err(error),
         }
-        let is_managed = match &self.client.phase {
+        let is_marked = match &self.client.phase {
             Phase::Restart { restoring } => restoring.mark.is_some(),
             _ => false,
         };
         self.client.restart_end(false)?;
-        Ok(!is_managed)
+        Ok(!is_marked)
     }
 }

@@ -10,7 +10,7 @@
 //! | `capture`, `way`, `guards` | captures what is protected, in which way, and what can hardly be meant |
 //! | `deltas`, `incremental` | what has changed, in place of whole regions |
 //! | `opening`, `recovering` | opens a checkpoint on all processes, and copies it back |
-//! | [`managed`], `discard`, [`compare`] | checkpoints whose versions a caller manages; [`versions`]: what is there of them |
+//! | [`marked`], `discard`, [`compare`] | checkpoints whose versions a caller manages; [`versions`]: what is there of them |
 //! | [`hints`] | the order of the next reads |
 //! | [`callbacks`] | what the application does for the library |
 //! | `messages`, [`message_files`] | the log of messages |
@@ -20,7 +20,7 @@
 pub mod callbacks;
 pub mod compare;
 pub mod hints;
-pub mod managed;
+pub mod marked;
 pub mod memory;
 pub mod message_files;
 pub mod protection;
@@ -60,7 +60,7 @@ use errors::{Error, Result};
 use format::names;
 use guards::look_at_groups;
 use hints::Hints;
-use managed::Managed;
+use marked::Marked;
 use message_files::Offered;
 use messages::MessageLog;
 use mpi::Comm;
@@ -280,7 +280,7 @@ impl Client {
     }
 
     /// Checkpoints whose versions the caller manages.
-    pub fn managed(&mut self) -> Managed<'_> {
-        Managed { client: self }
+    pub fn marked(&mut self) -> Marked<'_> {
+        Marked { client: self }
     }
 }

@@ -199,7 +199,7 @@ impl Protecting<'_> {
         Ok(())
     }
 
-    /// Whether a managed name has regions beside its manager's mark.
+    /// Whether a marked name has regions beside its manager's mark.
     pub fn has_regions(&self, name: &str) -> bool {
         self.protection.regions.of(name).has_regions()
     }

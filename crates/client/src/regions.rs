@@ -307,12 +307,12 @@ impl Group {
         *self = Group::default();
     }
 
-    /// Adds a mark, which this object writes and reads, to managed checkpoints of these regions.
+    /// Adds a mark, which this object writes and reads, to marked checkpoints of these regions.
     pub fn manage(&mut self, marker: Arc<dyn Object>) {
         self.marker = Some(marker);
     }
 
-    /// The object that writes and reads the mark of a managed checkpoint, if there is one.
+    /// The object that writes and reads the mark of a marked checkpoint, if there is one.
     pub fn marker(&self) -> Option<&Arc<dyn Object>> {
         self.marker.as_ref()
     }

@@ -10,7 +10,7 @@
 //! | `search` | [`Search`]: the newest version that all can restore |
 //! | [`one_run`] | whether all have it from one run |
 //! | `protect` | [`Rebuilding`]: the erasure coding, and what it rebuilds |
-//! | `relocate`, `regain`, `encoded` | files in other processes' directories; managed checkpoints; whether a file is what was encoded |
+//! | `relocate`, `regain`, `encoded` | files in other processes' directories; marked checkpoints; whether a file is what was encoded |
 //! | `outcome`, `pass` | failures and values that pass between the processes |
 
 #![deny(clippy::disallowed_methods)]

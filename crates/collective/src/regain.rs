@@ -1,4 +1,4 @@
-//! Rebuilds what processes have lost of managed checkpoints from what the others keep, before a run
+//! Rebuilds what processes have lost of marked checkpoints from what the others keep, before a run
 //! looks at what it has. Collective, and on the application's thread.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,17 +11,17 @@ use trace::Activity;
 
 /// Takes and restores such checkpoints.
 #[derive(Debug)]
-pub struct Managed<'a> {
+pub struct Marked<'a> {
     pub(super) client: &'a mut Client,
 }
 
-impl Managed<'_> {
+impl Marked<'_> {
     /// Checks that nothing is open, and that the name is valid.
     pub fn check_idle(&self, name: &str) -> Result<()> {
         names::validate_name(name).and_then(|()| self.client.phase.must_be_idle())
     }
 
-    /// Takes a managed checkpoint that will be read at `place`, or never.
+    /// Takes a marked checkpoint that will be read at `place`, or never.
     pub fn take(
         &mut self,
         name: &str,
@@ -53,7 +53,7 @@ impl Managed<'_> {
     /// name, with the same sizes. Others if there is no good copy.
     pub fn read(&mut self, name: &str, version: i32) -> Result<bool> {
         self.open_own(name, version)?;
-        let (is_managed, read) = match &self.client.phase {
+        let (is_marked, read) = match &self.client.phase {
             Phase::Restart { restoring } => match restoring.mark {
                 None => (false, Ok(())),
                 Some(mark) => {
@@ -71,7 +71,7 @@ impl Managed<'_> {
             _ => (true, Ok(())),
         };
         let ended = self.client.restart_end(false);
-        read.and(ended).map(|()| is_managed)
+        read.and(ended).map(|()| is_marked)
     }
 
     /// Restores a version. `next` is the place at which it will be read again.
