@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::callbacks::{Object, Written};
 use super::deltas::Deltas;
 use super::guards::look_at;
-use super::memory::place;
+use super::memory::CallMemory;
 use super::messages::Packed;
 use super::protection::Protection;
 use super::regions::Protected;
@@ -54,6 +54,7 @@ impl Taking<'_> {
             Some(_) if !regions.has_regions() => Vec::new(),
             _ => regions.select(selection)?,
         };
+        let call = CallMemory::new(engine);
         let mut places = Vec::with_capacity(selected.len() + 1);
         // The bytes of objects stay until they are captured.
         let mut written: Vec<Written> = Vec::new();
@@ -74,7 +75,7 @@ impl Taking<'_> {
                 // Looked at again each time: memory may have been freed meanwhile.
                 Protected::Memory(memory) => {
                     look_at(engine.files(), *id, memory, regions, !marked && memory.is_new(uses));
-                    let mut place = place(engine, *id, memory, memory.len)?;
+                    let mut place = call.place(*id, memory, memory.len)?;
                     let is_plain = place.kind == PAGEABLE && place.capture == Capture::Copy;
                     if let Some(ways) = ways.as_mut().filter(|_| is_plain) {
                         place.capture = ways.way_of(engine, memory, &place)?;

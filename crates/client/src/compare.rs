@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::marked::Marked;
-use super::memory::place;
+use super::memory::CallMemory;
 use super::recovering::zeros;
 use super::regions::Protected;
 use super::{Client, Phase};
@@ -70,11 +70,12 @@ impl Marked<'_> {
         let largest = restoring.regions.iter().map(|region| region.size).max().unwrap_or(0);
         let (mut stored, mut own) = (zeros(largest.min(PIECE))?, zeros(largest.min(PIECE))?);
         let mut differences = Vec::new();
+        let call = CallMemory::new(engine);
         for region in restoring.regions.iter() {
             let protected = protection.regions.of(&restoring.name).get(region.id);
             // The mark is not protected memory.
             let Some(Protected::Memory(memory)) = protected else { continue };
-            let place = place(engine, region.id, memory, region.size)?;
+            let place = call.place(region.id, memory, region.size)?;
             let mut found = Difference { id: region.id, len: region.size, bytes: 0, first: 0 };
             for start in (0..region.size).step_by(PIECE as usize) {
                 let len = PIECE.min(region.size - start);

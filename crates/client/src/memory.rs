@@ -1,5 +1,7 @@
 //! The kind of each region's memory, and the stream that the application computes in.
 
+use std::cell::OnceCell;
+
 use super::regions::Memory;
 use catalog::Part;
 use device::{kinds, ApplicationStream, Pointer, PAGEABLE};
@@ -9,27 +11,62 @@ use errors::{Error, Result};
 use os::access;
 use policy::capture::Capture;
 
-/// The kind of memory at an address. The first device memory that is met makes its device this
-/// job's.
-pub(super) fn kind(engine: &Engine, address: u64, len: u64) -> Result<Pointer> {
-    match kinds::is_there() {
-        Ok(true) => {}
-        Ok(false) => return Ok(PAGEABLE),
-        Err(error) => {
-            engine.telemetry().degrade("driver", format!("going on without a device: {error}"));
-            // The application may use the device all the same; its memory is not the host's.
-            return if access::is_readable(address, len) { Ok(PAGEABLE) } else { Err(error) };
+/// The application's memory, as one call meets it: whether there is a driver is asked once, as memory that the
+/// call is about is older than the call.
+pub(super) struct CallMemory<'a> {
+    engine: &'a Engine,
+    driver: OnceCell<Result<bool>>,
+}
+
+impl<'a> CallMemory<'a> {
+    pub(super) fn new(engine: &'a Engine) -> Self {
+        CallMemory { engine, driver: OnceCell::new() }
+    }
+
+    /// The kind of memory at an address. The first device memory that is met makes its device this
+    /// job's.
+    pub(super) fn kind(&self, address: u64, len: u64) -> Result<Pointer> {
+        match self.driver.get_or_init(kinds::is_there) {
+            Ok(true) => {}
+            Ok(false) => return Ok(PAGEABLE),
+            Err(error) => {
+                let what = format!("going on without a device: {error}");
+                self.engine.telemetry().degrade("driver", what);
+                // The application may use the device all the same; its memory is not the host's.
+                let readable = access::is_readable(address, len);
+                return if readable { Ok(PAGEABLE) } else { Err(error.clone()) };
+            }
+        }
+        if address == 0 {
+            return Ok(PAGEABLE);
+        }
+        match known(self.engine, address, len) {
+            // When the driver has ended, so has all device memory; host memory is there still.
+            Err(error) if kinds::says_ended(&error) && access::is_readable(address, len) => {
+                Ok(PAGEABLE)
+            }
+            known => known,
         }
     }
-    if address == 0 {
-        return Ok(PAGEABLE);
-    }
-    match known(engine, address, len) {
-        // When the driver has ended, so has all device memory; host memory is there still.
-        Err(error) if kinds::says_ended(&error) && access::is_readable(address, len) => {
-            Ok(PAGEABLE)
+
+    /// Where a protected region's first `len` bytes are now. Device memory that the driver does not
+    /// know any more was freed: it must not be taken for host memory.
+    pub(super) fn place(&self, id: i32, region: &Memory, len: u64) -> Result<Place> {
+        let kind = self.kind(region.address, len);
+        let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
+        let capture = match region.terms.read_only {
+            true => Capture::Lent,
+            false => Capture::Copy,
+        };
+        let place = Place { id, address: region.address, len, kind, part: part_of(kind), capture };
+        if region.part == Part::Device && place.part == Part::Host && len > 0 {
+            return Err(Error::invalid(format!(
+                "region {id}: the device memory at {:#x} that was protected is not known to the \
+                 driver any more; was it freed?",
+                region.address
+            )));
         }
-        known => known,
+        Ok(place)
     }
 }
 
@@ -42,26 +79,6 @@ fn known(engine: &Engine, address: u64, len: u64) -> Result<Pointer> {
         }
     }
     Pointer::classify(engine.device_side().device()?, address, len)
-}
-
-/// Where a protected region's first `len` bytes are now. Device memory that the driver does not
-/// know any more was freed: it must not be taken for host memory.
-pub(super) fn place(engine: &Engine, id: i32, region: &Memory, len: u64) -> Result<Place> {
-    let kind = kind(engine, region.address, len);
-    let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
-    let capture = match region.terms.read_only {
-        true => Capture::Lent,
-        false => Capture::Copy,
-    };
-    let place = Place { id, address: region.address, len, kind, part: part_of(kind), capture };
-    if region.part == Part::Device && place.part == Part::Host && len > 0 {
-        return Err(Error::invalid(format!(
-            "region {id}: the device memory at {:#x} that was protected is not known to the \
-                 driver any more; was it freed?",
-            region.address
-        )));
-    }
-    Ok(place)
 }
 
 /// From here on, captures are ordered with the work of this stream; NULL: with everything

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::callbacks::Object;
 use super::deltas;
 use super::guards::look_at_empty;
-use super::memory::{kind, place};
+use super::memory::CallMemory;
 use super::messages::{self, MessageLog};
 use super::regions::{Memory, Protected, Regions};
 use super::under_way::UnderWay;
@@ -109,7 +109,7 @@ impl Protecting<'_> {
             self.engine.start_deferred_captures()?;
         }
         let address = region.address;
-        let kind = kind(self.engine, address, region.len);
+        let kind = CallMemory::new(self.engine).kind(address, region.len);
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
         if matches!(kind, Pointer::Device { .. }) {
             region.part = Part::Device;
@@ -220,12 +220,13 @@ impl Protecting<'_> {
     /// The driver's.
     pub fn digest_of(&self, name: &str) -> Result<Option<u64>> {
         let mut digest = Sha256::new();
+        let call = CallMemory::new(self.engine);
         for (id, region) in self.protection.regions.of(name).iter() {
             let memory = match region {
                 Protected::Memory(memory) => memory,
                 Protected::Object(_) => continue,
             };
-            let place = place(self.engine, id, memory, memory.len)?;
+            let place = call.place(id, memory, memory.len)?;
             if place.part != Part::Host {
                 return Ok(None);
             }

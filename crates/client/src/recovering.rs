@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::callbacks::Object;
 use super::guards::look_at_size;
-use super::memory::place;
+use super::memory::CallMemory;
 use super::messages::{is_chunk, MessageLog};
 use super::protection::Protection;
 use super::regions::{check_writable, Memory, Protected};
@@ -55,6 +55,7 @@ impl Recovering<'_> {
                 "it is a file of its own (VELOC_Route_file) and has no memory regions".to_owned(),
             )));
         }
+        let call = CallMemory::new(self.engine);
         let (mut places, mut of_host) = (Vec::new(), Vec::new());
         let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
         // The message log of another rank is of no use to this one.
@@ -117,7 +118,7 @@ impl Recovering<'_> {
                 let what = || about("restoring".to_owned());
                 look_at_size(self.engine.files(), what, region, memory);
             }
-            let place = place(self.engine, region.id, memory, region.size);
+            let place = call.place(region.id, memory, region.size);
             let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
             if place.part == Part::Host && !known(memory, region.size) {
                 of_host.push((region.id, memory, region.size));

@@ -226,27 +226,31 @@ impl<'a> Restores<'a> {
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Restoring> {
-        let known = self.shared.catalog.read(|state| {
-            let id = state.checkpoints().find(name, version)?;
-            Some((id, state.checkpoints().identity(id)))
-        });
-        if known.is_some_and(|(_, made_by)| !made_by.may_be(wanted)) {
-            return self.begin_restore_of(
-                (self.shared.file_side.files.places().rank(), wanted),
-                name,
-                version,
-                part_of,
-            );
-        }
-        let id = match known {
-            Some((id, _)) => id,
-            None => self.find_of_run(wanted, name, version, &part_of)?,
-        };
-        let (identity, mark) = self.shared.catalog.step(|state| {
+        let begin = |state: &mut State, id: Id| {
             state.up().begin_restore(id);
-            (state.checkpoints().identity(id), state.checkpoints().mark_of(id))
+            let known = state.checkpoints();
+            (id, known.identity(id), known.mark_of(id), known.regions(id))
+        };
+        let known = self.shared.catalog.step(|state| {
+            let id = state.checkpoints().find(name, version)?;
+            let may_be = state.checkpoints().identity(id).may_be(wanted);
+            Some(may_be.then(|| begin(state, id)))
         });
-        let regions = self.regions_to_restore(id, name, version, part_of);
+        let (id, identity, mark, regions) = match known {
+            Some(Some(begun)) => begun,
+            Some(None) => {
+                let rank = self.shared.file_side.files.places().rank();
+                return self.begin_restore_of((rank, wanted), name, version, part_of);
+            }
+            None => {
+                let id = self.find_of_run(wanted, name, version, &part_of)?;
+                self.shared.catalog.step(|state| begin(state, id))
+            }
+        };
+        let regions = match regions.filter(|_| !self.shared.config.incremental) {
+            Some(regions) => Ok(regions),
+            None => self.regions_to_restore(id, name, version, part_of),
+        };
         let regions = regions.inspect_err(|_| {
             self.shared.catalog.step(|state| state.up().end_restore(id, false));
         })?;

@@ -167,7 +167,10 @@ impl Up<'_> {
             }
         }
         self.state.work.in_flight += 1;
-        self.state.reindex(id);
+        // What is being restored stays where it is, however many read it.
+        if entry.restoring == 0 {
+            self.state.reindex(id);
+        }
         Acquire::Memory(Source { level, extents })
     }
 
@@ -178,7 +181,9 @@ impl Up<'_> {
             copy.readers -= 1;
             self.state.work.in_flight -= 1;
             self.state.work.changes += 1;
-            self.state.reindex(id);
+            if entry.restoring == 0 {
+                self.state.reindex(id);
+            }
         }
     }
 
