@@ -7,10 +7,10 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use ::mpi::{Abi, Library};
 use message_log_core::memory;
 use message_log_core::parts::NeededBy;
 use message_log_core::status::SUCCESS;
-use mpi_abi::{Abi, Library};
 
 use crate::deferred::Kind;
 use crate::pmpi::{self, Ptr};

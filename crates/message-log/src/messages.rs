@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 use std::ffi::c_int;
 
+use ::mpi::Abi;
 use message_log_core::memory::{self, NoMemory};
-use mpi_abi::Abi;
 
 use crate::mpi::Mpi;
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use mpi_abi::{Abi, Constant, Library, Numbers, StatusLayout};
+use ::mpi::{Abi, Constant, Library, Numbers, StatusLayout};
 
 use crate::pmpi::{self, Ptr};
 use crate::status;

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use mpi_abi::{Abi, Library};
+use ::mpi::{Abi, Library};
 
 /// A pointer argument of any kind.
 pub(crate) type Ptr = *mut c_void;

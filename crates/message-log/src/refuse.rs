@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CString};
 use std::io::Write;
 
+use ::mpi::Library;
 use message_log_core::log::Call;
-use mpi_abi::Library;
 
 use crate::mpi::{self, Mpi};
 use crate::pmpi;

@@ -2,9 +2,9 @@
 
 use std::ffi::c_int;
 
+use ::mpi::StatusLayout;
 use message_log_core::counting::Sender;
 use message_log_core::status::{MOST, SUCCESS};
-use mpi_abi::StatusLayout;
 
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};

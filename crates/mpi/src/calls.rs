@@ -4,8 +4,8 @@
 
 use std::ffi::{c_int, c_void, CStr};
 
-use mpi_abi::{Handle, Library};
-
+use super::abi::Handle;
+use super::library::Library;
 use errors::{Error, Kind, Result};
 
 pub(super) const MPI_SUCCESS: c_int = 0;

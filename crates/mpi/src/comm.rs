@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_void, CStr};
 
-use mpi_abi::{Abi, Handle, Library};
-
+use super::abi::{Abi, Handle};
 use super::calls::{call_query, function, Calls, Query};
+use super::library::Library;
 use errors::{Error, Kind, Result};
 
 /// Bytes of the length prefix of gathered data.

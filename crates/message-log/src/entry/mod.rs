@@ -12,9 +12,9 @@ use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use ::mpi::Library;
 use message_log_core::log::Call;
 use message_log_core::parts::Source;
-use mpi_abi::Library;
 
 use crate::freeing;
 use crate::guard;

@@ -5,8 +5,8 @@
 
 use std::ffi::c_int;
 
+use ::mpi::Library;
 use message_log_core::log::Call;
-use mpi_abi::Library;
 
 use crate::calls::refuse;
 use crate::pmpi::{Handle, Ptr};

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::ptr::NonNull;
 
-use crate::abi::{Abi, Constant};
+use super::abi::{Abi, Constant};
 
 /// `int MPI_Abi_get_version(int *major, int *minor)`.
 type AbiGetVersion = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;

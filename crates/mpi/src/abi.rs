@@ -218,7 +218,7 @@ impl Abi {
 }
 
 /// A handle in the type that the library's functions take.
-pub trait Handle: Copy {
+pub(crate) trait Handle: Copy {
     /// Converts from a pointer-wide argument.
     fn from_bits(bits: usize) -> Self;
     /// Converts to a pointer-wide value.
