@@ -1,6 +1,6 @@
 //! Recovery of a killed job's data: the application shares its host buffer and its ledger with a backend
 //! process on each node, which writes them to files if the job is killed. This crate has the client's
-//! side and the protocol; the backend is the crate `daemon`.
+//! side and the protocol. The backend is a crate of its own, `daemon`: it uses the engine, which uses this crate.
 //!
 //! A live application writes its files itself; the backend (`veloc-backend`) only holds the memory. When
 //! a client has ended, the backend reads the ledger (crate `catalog`) and continues as an engine without
