@@ -33,8 +33,8 @@ const WELCOME: [(&str, &str); 10] = [
     ("mpirun.mpich", "mpich"),
     ("flang", "flang-19"),
     ("import mpi4py", "python3-mpi4py"),
-    // What pyrevolve is built with.
-    ("import packaging", "python3-packaging"),
+    // What pyrevolve is built with. A folder of that name is here as well.
+    ("import packaging.version", "python3-packaging"),
     ("/usr/include/cereal/cereal.hpp", "libcereal-dev"),
     ("h5cc", "libhdf5-dev"),
     // Its headers come with other packages as well.
