@@ -10,11 +10,11 @@ use config::{Config, KEYS};
 use errors::Error;
 use format::aggregate::{self, Offsets};
 use format::checksum::{self, Checksum};
-use format::delta::{Base, Image, Stored, Table, REGION};
-use format::frames::Content;
+use format::delta::{Base, DeltaTable, Image, StoredCheckpoint, REGION};
+use format::frames::FileContent;
 use format::header::Header;
 use format::names;
-use format::pmem::{self, Mark, Root, MARK_LEN, ROOT_LEN};
+use format::pmem::{self, IterationMark, Root, MARK_LEN, ROOT_LEN};
 use schedule::configured::ConfiguredSchedule;
 use schedule::pack::sealed;
 use schedule::schedule::Action;
@@ -72,7 +72,7 @@ pub(crate) fn frames(input: &[u8]) {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(input).unwrap();
     let len = input.len() as u64;
-    let Ok(content) = Content::of(&file, 0..len, path) else { return };
+    let Ok(content) = FileContent::of(&file, 0..len, path) else { return };
     // Hostile lengths need memory only for what is there.
     assert!(content.len() <= len.saturating_mul(1 << 20));
     let mut bytes = vec![0; content.len().min(4 << 20) as usize];
@@ -107,8 +107,8 @@ pub(crate) fn delta(input: &[u8]) {
         Ok(())
     };
     // As of a file with a hole.
-    let _ = Table::read(size, copy);
-    let Ok((table, data)) = Table::read(bytes.len() as u64, copy) else { return };
+    let _ = DeltaTable::read(size, copy);
+    let Ok((table, data)) = DeltaTable::read(bytes.len() as u64, copy) else { return };
     assert_eq!(data + table.data(), bytes.len() as u64);
     let Some(base) = table.needed() else { return };
     let sizes = table.regions.iter().map(|region| region.size);
@@ -122,11 +122,11 @@ pub(crate) fn delta(input: &[u8]) {
         file.write_all(&header).unwrap();
         file.write_all(content).unwrap();
         let part = 0..(header.len() + content.len()) as u64;
-        Some(Stored { file, part, path: path.into() })
+        Some(StoredCheckpoint { file, part, path: path.into() })
     };
     let find = |_: &Base| {
         let below =
-            Table { number: base.number, chain: 0, base: None, regions: Vec::new() }.encode();
+            DeltaTable { number: base.number, chain: 0, base: None, regions: Vec::new() }.encode();
         let mut regions = vec![(REGION, below.len() as u64)];
         regions.extend(table.regions.iter().map(|region| (region.id, region.size)));
         let len: u64 = table.regions.iter().map(|region| region.size).sum();
@@ -172,7 +172,7 @@ pub(crate) fn arrays(input: &[u8]) {
     let mut line = [0; MARK_LEN];
     line.copy_from_slice(mark);
     for at in [0, 63] {
-        if let Some(mark) = Mark::decode(&line, at) {
+        if let Some(mark) = IterationMark::decode(&line, at) {
             assert_eq!(pmem::encode_mark(mark.iteration, &mark.scalars, at), line);
         }
     }
@@ -235,7 +235,7 @@ pub(crate) fn table(input: &[u8]) {
 pub(crate) fn checksums(input: &[u8]) {
     let Some((cut, bytes)) = input.split_first() else { return };
     let (first, second) = bytes.split_at(usize::from(*cut).min(bytes.len()));
-    let mut hasher = checksum::Hasher::default();
+    let mut hasher = checksum::ChecksumHasher::default();
     hasher.update(first);
     hasher.update(second);
     let digest = hasher.finish();

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use config::KEYS;
 use format::aggregate::Offsets;
-use format::delta::{Base, Sparse, Table};
+use format::delta::{Base, DeltaTable, Sparse};
 use format::frames::{Codec, Compressor};
 use format::header::Header;
 use format::pmem::{encode_arrays, encode_mark, Array, Root, SLOTS_AT};
@@ -88,7 +88,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
                 vec![sparse(-7, 300, vec![]), sparse(2, 100_000, vec![10..12, 70..71])],
             ]
             .into_iter()
-            .map(|regions| Table { number: 7, chain: 2, base, regions })
+            .map(|regions| DeltaTable { number: 7, chain: 2, base, regions })
             .map(|table| [table.encode(), vec![5; table.data() as usize]].concat())
             .map(|bytes| with_length(bytes.len() as u64, bytes))
             .collect()

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::compiled::compiled;
-use xtask::stage::{stage, Profile, Stage};
+use xtask::stage::{stage, Profile, StagedFolders};
 
 /// How a program is compiled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -18,9 +18,9 @@ pub enum Flavour {
 }
 
 /// The libraries and headers.
-pub fn staged() -> &'static Stage {
+pub fn staged() -> &'static StagedFolders {
     // A failure is kept as well: another attempt in each test would take as long each time.
-    static STAGE: OnceLock<Result<Stage, String>> = OnceLock::new();
+    static STAGE: OnceLock<Result<StagedFolders, String>> = OnceLock::new();
     let stage = STAGE.get_or_init(|| {
         let profile = if cfg!(debug_assertions) { Profile::Debug } else { Profile::Release };
         stage(profile).map_err(|error| error.to_string())

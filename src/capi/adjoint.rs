@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::boundary::{guarded, kept_meanwhile, status, string, with_client};
 use super::schedule::VELOC_RULE_MIXED;
 use super::{VELOC_FAILURE, VELOC_SUCCESS};
-use adjoint::settings::{names_of, Settings};
-use adjoint::{run, ClientAccess, Outcome, Problem};
+use adjoint::settings::{names_of, AdjointSettings};
+use adjoint::{run, ClientAccess, Problem, RunOutcome};
 use client::regions::Memory;
 use client::Client;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::sync::Mutex;
 use schedule::rule::Rule;
 
@@ -135,16 +135,16 @@ const NO_SIZE: usize = 4096;
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Adjoint_run(what: *const VELOC_Adjoint) -> c_int {
     let ended = guarded("VELOC_Adjoint_run", || {
-        UnderWay::check(&UNDER_WAY.lock())?;
+        RunUnderWay::check(&UNDER_WAY.lock())?;
         // SAFETY: the caller's promise.
         let (settings, mut problem) =
             unsafe { understood(what) }.map_err(|error| run::decline(error, &Boundary))?;
-        let _under_way = UnderWay::begin(&settings)?;
+        let _under_way = RunUnderWay::begin(&settings)?;
         run::run(&settings, &mut problem, &Boundary, &ASKED)
     });
     match ended {
-        Ok(Outcome::Finished) => VELOC_SUCCESS,
-        Ok(Outcome::Stopped) => {
+        Ok(RunOutcome::Finished) => VELOC_SUCCESS,
+        Ok(RunOutcome::Stopped) => {
             ASKED.store(false, Ordering::Relaxed);
             VELOC_STOPPED
         }
@@ -247,9 +247,9 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 static UNDER_WAY: LazyLock<Mutex<Option<[String; 2]>>> = LazyLock::new(|| Mutex::new(None));
 
 /// A run under way, as long as it lives.
-struct UnderWay;
+struct RunUnderWay;
 
-impl UnderWay {
+impl RunUnderWay {
     /// Refuses a second one, from a callback. The others may not have come to this call.
     fn check(under_way: &Option<[String; 2]>) -> Result<()> {
         match under_way {
@@ -260,15 +260,15 @@ impl UnderWay {
         }
     }
 
-    fn begin(settings: &Settings) -> Result<UnderWay> {
+    fn begin(settings: &AdjointSettings) -> Result<RunUnderWay> {
         let mut under_way = UNDER_WAY.lock();
-        UnderWay::check(&under_way)?;
+        RunUnderWay::check(&under_way)?;
         *under_way = Some([settings.name.clone(), settings.name_of_adjoints()]);
-        Ok(UnderWay)
+        Ok(RunUnderWay)
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RunUnderWay {
     fn drop(&mut self) {
         *UNDER_WAY.lock() = None;
     }
@@ -328,7 +328,7 @@ unsafe fn whole(what: *const VELOC_Adjoint) -> Result<VELOC_Adjoint> {
 ///
 /// # Safety
 /// As VELOC_Adjoint_run.
-unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(Settings, Callbacks)> {
+unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(AdjointSettings, Callbacks)> {
     // SAFETY: the caller's promise.
     let what = unsafe { whole(what) }?;
     // SAFETY: the caller's promise.
@@ -365,7 +365,7 @@ unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(Settings, Callbacks)
         adjoint: what.adjoint.ok_or_else(|| missing("adjoint"))?,
         hash: what.hash,
     };
-    let settings = Settings {
+    let settings = AdjointSettings {
         name,
         steps: what.steps,
         slots: what.slots,
@@ -387,7 +387,7 @@ fn judged(callback: impl FnOnce() -> c_int, what: impl FnOnce() -> String) -> Re
         (VELOC_SUCCESS, _) => Ok(()),
         (other, said) => {
             let text = format!("the callback {} returned {other}", what());
-            let error = Error::new(Kind::Internal, text);
+            let error = Error::new(ErrorKind::Internal, text);
             Err(said.into_iter().fold(error, Error::followed_by))
         }
     }

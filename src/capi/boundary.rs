@@ -11,7 +11,7 @@ use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
 use client::{Client, Selection};
 use config::PrintErrors;
 use engine::EngineHandle;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::fork_detector::ForkDetector;
 use os::sync::Mutex;
 
@@ -60,7 +60,7 @@ pub(super) fn guarded<T>(call: &str, body: impl FnOnce() -> Result<T>) -> Result
             .map(|text| (*text).to_owned())
             .or_else(|| panic.downcast_ref::<String>().cloned())
             .unwrap_or_default();
-        Err(Error::new(Kind::Internal, format!("the library panicked: {text}")))
+        Err(Error::new(ErrorKind::Internal, format!("the library panicked: {text}")))
     });
     caught.map_err(|error| {
         let error = error.within(call);

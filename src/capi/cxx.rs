@@ -66,12 +66,12 @@ pub struct VELOC_Cxx_written {
 
 /// The bytes of an object, until they are forgotten.
 #[derive(Debug)]
-struct Buffer {
+struct ObjectBytes {
     written: VELOC_Cxx_written,
     forget: unsafe extern "C" fn(*mut c_void),
 }
 
-impl AsRef<[u8]> for Buffer {
+impl AsRef<[u8]> for ObjectBytes {
     fn as_ref(&self) -> &[u8] {
         if self.written.len == 0 {
             return &[];
@@ -81,7 +81,7 @@ impl AsRef<[u8]> for Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for ObjectBytes {
     fn drop(&mut self) {
         // SAFETY: what `write` gave, once.
         unsafe { (self.forget)(self.written.buffer) };
@@ -100,7 +100,7 @@ impl Object for VELOC_Cxx_object {
         if status != VELOC_SUCCESS {
             return Err(Error::invalid(format!("its serializer {}", said(&reason))));
         }
-        Ok(Box::new(Buffer { written, forget: self.forget }))
+        Ok(Box::new(ObjectBytes { written, forget: self.forget }))
     }
 
     fn read(&self, bytes: &[u8]) -> Result<Option<String>> {

@@ -76,7 +76,7 @@ pub unsafe extern "C" fn VELOC_Fortran_protect(
 /// The module's `VELOC_Region`. Its integers have 64 bits, so that none is cut on the way here.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Region {
+pub struct FortranRegion {
     id: i64,
     ptr: *mut c_void,
     count: i64,
@@ -88,12 +88,12 @@ pub struct Region {
 /// # Safety
 /// `list` points to `n` regions.
 #[no_mangle]
-pub unsafe extern "C" fn VELOC_Fortran_protect_list(list: *const Region, n: usize) -> c_int {
+pub unsafe extern "C" fn VELOC_Fortran_protect_list(list: *const FortranRegion, n: usize) -> c_int {
     status("VELOC_Mem_protect_list", || {
         // SAFETY: the caller's promise.
         let list = unsafe { entries(list, n) }?;
         let called = |place| format!("list({})", place + 1);
-        let memory = |region: &Region| -> Result<(c_int, Memory)> {
+        let memory = |region: &FortranRegion| -> Result<(c_int, Memory)> {
             let id = c_int::try_from(region.id).map_err(|_| beyond("id", region.id))?;
             let count = size(id, "count", region.count)?;
             let base_size = size(id, "base_size", region.base_size)?;

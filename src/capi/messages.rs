@@ -5,17 +5,17 @@ use std::ffi::{c_char, c_int};
 use std::os::fd::IntoRawFd;
 
 use message_abi::reason;
-use message_abi::scratch::{Scratch, INTERFACE};
+use message_abi::scratch::{ScratchTable, INTERFACE};
 
 use super::boundary::guarded;
 use client::message_files;
 
-static SCRATCH: Scratch = Scratch { file };
+static SCRATCH: ScratchTable = ScratchTable { file };
 
 /// The functions, or null for another version of the interface.
 #[allow(non_snake_case)] // C's name.
 #[no_mangle]
-pub extern "C" fn VELOC_Message_scratch(interface: c_int) -> *const Scratch {
+pub extern "C" fn VELOC_Message_scratch(interface: c_int) -> *const ScratchTable {
     message_abi::give(&SCRATCH, interface, INTERFACE)
 }
 

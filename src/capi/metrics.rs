@@ -8,7 +8,7 @@ use catalog::Level;
 use client::Client;
 use erasure::node::Node;
 use errors::{Error, Result};
-use policy::touch::{Mode, Rate};
+use policy::touch::{Rate, TouchMode};
 use trace::metrics::{Sum, CAUSES, HOPS};
 
 /// Index in `hops`: from the application's memory to the device cache.
@@ -189,8 +189,8 @@ fn collect(client: &Client) -> VELOC_Metrics {
         device_hits: counts.device_hits,
         device_misses: counts.device_misses,
         touch_mode: match model.mode() {
-            Mode::Sequential => 0,
-            Mode::Concurrent => 1,
+            TouchMode::Sequential => 0,
+            TouchMode::Concurrent => 1,
         },
         touch_changes: model.changes(),
         touch_rates: [

@@ -8,7 +8,7 @@ use super::pmem::{give, opened, VELOC_Pmem};
 use super::{VELOC_INVARIANT_FAILS, VELOC_INVARIANT_HOLDS, VELOC_INVARIANT_UNKNOWN};
 use errors::{Error, Result};
 use pmem::iterations::Newest;
-use pmem::search::{Answer, Mark};
+use pmem::search::{InvariantAnswer, IterationMark};
 
 /// An iteration that VELOC_Pmem_recover has tried.
 #[repr(C)]
@@ -25,7 +25,7 @@ pub struct VELOC_Tried {
 
 /// Tells whether an iteration is consistent: it gets the iteration, its scalars, and the context given to
 /// VELOC_Pmem_invariant. VELOC_Pmem_at has the slots.
-type Function = unsafe extern "C" fn(
+type InvariantFunction = unsafe extern "C" fn(
     iteration: i64,
     scalars: *const f64,
     n: c_int,
@@ -34,7 +34,7 @@ type Function = unsafe extern "C" fn(
 
 struct Asked {
     name: String,
-    function: Function,
+    function: InvariantFunction,
     context: *mut c_void,
 }
 
@@ -180,9 +180,9 @@ pub unsafe extern "C" fn VELOC_Pmem_report(
                 let said = VELOC_Tried {
                     iteration: one.iteration as i64,
                     answer: match one.answer {
-                        Answer::Holds => VELOC_INVARIANT_HOLDS,
-                        Answer::Unknown => VELOC_INVARIANT_UNKNOWN,
-                        Answer::Fails => VELOC_INVARIANT_FAILS,
+                        InvariantAnswer::Holds => VELOC_INVARIANT_HOLDS,
+                        InvariantAnswer::Unknown => VELOC_INVARIANT_UNKNOWN,
+                        InvariantAnswer::Fails => VELOC_INVARIANT_FAILS,
                     },
                     invariant: one.invariant.as_ptr(),
                 };
@@ -273,8 +273,8 @@ pub unsafe extern "C" fn VELOC_Pmem_restart(
 }
 
 impl Asked {
-    fn answer(&self, mark: &Mark) -> Result<Answer> {
-        let Mark { iteration, scalars } = mark;
+    fn answer(&self, mark: &IterationMark) -> Result<InvariantAnswer> {
+        let IterationMark { iteration, scalars } = mark;
         let answer = call_back(|| {
             // SAFETY: the application's promise of VELOC_Pmem_invariant; the scalars are there for the call.
             unsafe {
@@ -287,9 +287,9 @@ impl Asked {
             }
         });
         match answer {
-            VELOC_INVARIANT_HOLDS => Ok(Answer::Holds),
-            VELOC_INVARIANT_FAILS => Ok(Answer::Fails),
-            VELOC_INVARIANT_UNKNOWN => Ok(Answer::Unknown),
+            VELOC_INVARIANT_HOLDS => Ok(InvariantAnswer::Holds),
+            VELOC_INVARIANT_FAILS => Ok(InvariantAnswer::Fails),
+            VELOC_INVARIANT_UNKNOWN => Ok(InvariantAnswer::Unknown),
             _ => Err(Error::invalid(format!(
                 "the invariant \"{}\" answered {answer} for iteration {iteration}: 1 (holds), 0 (fails) and -1 \
                  (unknown) exist",

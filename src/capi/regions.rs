@@ -255,13 +255,13 @@ pub extern "C" fn VELOC_Mem_capture(id: c_int, mode: c_int) -> c_int {
 }
 
 /// Calls a release routine.
-type Guard = extern "C" fn(Option<extern "C" fn() -> c_int>, *mut c_char, usize) -> c_int;
+type ReleaseGuard = extern "C" fn(Option<extern "C" fn() -> c_int>, *mut c_char, usize) -> c_int;
 
 /// A release routine.
 #[derive(Debug)]
 struct Routine {
     routine: extern "C" fn() -> c_int,
-    guard: Option<Guard>,
+    guard: Option<ReleaseGuard>,
 }
 
 impl Release for Routine {

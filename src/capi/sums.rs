@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use super::boundary::guarded;
 use super::{VELOC_INVARIANT_CORRECTED, VELOC_INVARIANT_FAILS, VELOC_INVARIANT_HOLDS};
 use errors::{Error, Result};
-use pmem::sums::{of_blocks, Found, Matrix};
+use pmem::sums::{of_blocks, Matrix, MatrixCheck};
 
 /// Puts the sum of each block of words there. Words are of 8 bytes, doubles among them, and are summed as numbers modulo
 /// 2^64: exactly, in any order.
@@ -165,11 +165,11 @@ pub unsafe extern "C" fn VELOC_Pmem_matrix_correct(
             )
         };
         let (at, answer) = match found {
-            Found::Right => ((-1, -1), VELOC_INVARIANT_HOLDS),
-            Found::Corrected(row, column) => {
+            MatrixCheck::Right => ((-1, -1), VELOC_INVARIANT_HOLDS),
+            MatrixCheck::Corrected(row, column) => {
                 ((row as i64, column as i64), VELOC_INVARIANT_CORRECTED)
             }
-            Found::Wrong => ((-1, -1), VELOC_INVARIANT_FAILS),
+            MatrixCheck::Wrong => ((-1, -1), VELOC_INVARIANT_FAILS),
         };
         for (to, value) in [(row, at.0), (column, at.1)] {
             if !to.is_null() {

@@ -14,26 +14,26 @@ use capi_tests::job::{files, names, Job};
 use capi_tests::mpi::{every_mpi, OPEN_MPI};
 use capi_tests::program::mpi_program;
 use capi_tests::random::Random;
-use format::delta::{self, Table};
-use os::written::Written;
+use format::delta::{self, DeltaTable};
+use os::written::WriteWatch;
 
 const KEYS: &str = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
 
 /// Whether this system tells what was written.
-static TELLS: LazyLock<bool> = LazyLock::new(|| Written::open().is_ok());
+static TELLS: LazyLock<bool> = LazyLock::new(|| WriteWatch::open().is_ok());
 
 fn incremental(more: &str) -> String {
     format!("{KEYS}incremental = true\n{more}")
 }
 
-fn table(path: &Path) -> Table {
+fn table(path: &Path) -> DeltaTable {
     let file = os::files::open(path).unwrap();
     let len = os::files::len(&file, path).unwrap();
     delta::table_of(&file, 0..len, path).unwrap().unwrap()
 }
 
 /// The tables of a directory's files, by version.
-fn tables(directory: &Path) -> BTreeMap<i32, Table> {
+fn tables(directory: &Path) -> BTreeMap<i32, DeltaTable> {
     let versions = names(directory).into_iter().filter_map(|name| {
         let version = name.strip_prefix("x-0-")?.strip_suffix(".dat")?.parse().ok()?;
         Some((version, table(&directory.join(name))))
@@ -152,7 +152,7 @@ fn without_anybody_who_tells_blocks_are_compared() {
         let deltas = tables.values().filter(|table| table.needed().is_some()).count();
         assert!(deltas >= 24, "{deltas}");
         if arguments == "device=1" {
-            let of_device = |table: &Table| table.regions.iter().any(|region| region.id == 5);
+            let of_device = |table: &DeltaTable| table.regions.iter().any(|region| region.id == 5);
             assert!(tables.values().filter(|table| of_device(table)).count() >= 20);
         }
     }

@@ -24,7 +24,7 @@ const PARITIES: usize = 2;
 pub(crate) const KINDS: usize = 3;
 
 /// A version for each kind.
-pub(crate) type Versions = [Option<i32>; KINDS];
+pub(crate) type VersionsByKind = [Option<i32>; KINDS];
 
 /// The adjoints of one process.
 pub(crate) trait AdjointFiles {
@@ -74,9 +74,9 @@ pub(crate) struct Adjoints {
     /// The state that the last stored adjoint has come to.
     stored: Option<u64>,
     /// The minimum of the newest versions that the processes have.
-    candidate: Versions,
+    candidate: VersionsByKind,
     /// The newest version that all are known to have.
-    common: Versions,
+    common: VersionsByKind,
 }
 
 impl Adjoints {
@@ -124,7 +124,7 @@ impl Adjoints {
 
     /// This process's report: the newest version that it has of each kind, and the candidates that it
     /// has.
-    pub(crate) fn report(&self, files: &impl AdjointFiles) -> (Versions, Versions) {
+    pub(crate) fn report(&self, files: &impl AdjointFiles) -> (VersionsByKind, VersionsByKind) {
         let newest = std::array::from_fn(|kind| {
             let level = if kind == PARITIES { FileLevel::Scratch as usize } else { kind };
             let present = self.present[level].iter().flatten().rev().copied();
@@ -142,8 +142,8 @@ impl Adjoints {
     pub(crate) fn apply(
         &mut self,
         files: &impl AdjointFiles,
-        newest: Versions,
-        has: Versions,
+        newest: VersionsByKind,
+        has: VersionsByKind,
     ) -> Result<()> {
         for (common, has) in self.common.iter_mut().zip(has) {
             *common = (*common).max(has);
@@ -248,7 +248,7 @@ mod tests {
         directory: Directory,
         stored: u64,
         /// Its report at each exchange.
-        reported: Vec<(Versions, Versions)>,
+        reported: Vec<(VersionsByKind, VersionsByKind)>,
     }
 
     fn process() -> Process {
@@ -266,8 +266,8 @@ mod tests {
     }
 
     /// The minimum of all processes' reports at an exchange.
-    fn least(processes: &[Process], meeting: usize) -> (Versions, Versions) {
-        let least = |of: fn(&(Versions, Versions)) -> &Versions| {
+    fn least(processes: &[Process], meeting: usize) -> (VersionsByKind, VersionsByKind) {
+        let least = |of: fn(&(VersionsByKind, VersionsByKind)) -> &VersionsByKind| {
             std::array::from_fn(|kind| {
                 processes.iter().map(|p| of(&p.reported[meeting])[kind]).min().flatten()
             })

@@ -2,13 +2,13 @@
 //! the end.
 
 use super::adjoints::ClientFiles;
-use super::message::{Failure, Message};
+use super::message::{ProcessFailure, RunMessage};
 use super::progress_exchange::ProgressExchange;
-use super::run::Run;
-use super::{ClientAccess, Outcome};
+use super::run::RunInProgress;
+use super::{ClientAccess, RunOutcome};
 use errors::{Error, Result};
 
-impl<R: ClientAccess> Run<'_, R> {
+impl<R: ClientAccess> RunInProgress<'_, R> {
     /// Ends the run if an operation of the library has failed. With other processes, it only notes the
     /// failure until the next exchange: the others may need this process for their own steps (for
     /// instance a halo exchange). Until then this process goes on computing, but stores and restores
@@ -40,7 +40,7 @@ impl<R: ClientAccess> Run<'_, R> {
         let name = adjoints.name().to_owned();
         let (newest, has) =
             self.access.with(|client| Ok(adjoints.report(&ClientFiles { client, name: &name })))?;
-        let message = Message {
+        let message = RunMessage {
             stop: check.stop,
             interval: check.interval,
             newest,
@@ -65,18 +65,19 @@ impl<R: ClientAccess> Run<'_, R> {
         }
     }
 
-    fn exchange_messages(&mut self, message: Message) -> Result<Message> {
+    fn exchange_messages(&mut self, message: RunMessage) -> Result<RunMessage> {
         let Some(exchange) = &mut self.exchange else { return Ok(message) };
         let rank = exchange.rank();
-        let failure = self.failure.as_ref().map(|(_, steps)| Failure { steps: *steps, rank });
-        let all = exchange.exchange(&Message { failure, ..message })?;
+        let failure =
+            self.failure.as_ref().map(|(_, steps)| ProcessFailure { steps: *steps, rank });
+        let all = exchange.exchange(&RunMessage { failure, ..message })?;
         let Some(first) = all.failure else { return Ok(all) };
         self.final_message = Some(all);
         Err(first.error())
     }
 
     /// Ends this process's part of the run: the others know its result by then, or could not be told.
-    pub(super) fn finish(&mut self, ended: Result<Outcome>) -> Result<Outcome> {
+    pub(super) fn finish(&mut self, ended: Result<RunOutcome>) -> Result<RunOutcome> {
         let Some(mut exchange) = self.exchange.take() else { return ended };
         let (ended, steps) = match self.failure.take() {
             Some((own, steps)) => (Err(own), steps),
@@ -92,7 +93,7 @@ impl<R: ClientAccess> Run<'_, R> {
         let rank = exchange.rank();
         let final_message = match self.final_message.take() {
             Some(all) => Some(all),
-            None => self.announce_failure(&mut exchange, Failure { steps, rank }, &own),
+            None => self.announce_failure(&mut exchange, ProcessFailure { steps, rank }, &own),
         };
         let Some(all) = final_message else { return Err(own) };
         exchange.end();
@@ -114,12 +115,12 @@ impl<R: ClientAccess> Run<'_, R> {
     fn announce_failure(
         &self,
         exchange: &mut ProgressExchange,
-        failure: Failure,
+        failure: ProcessFailure,
         own: &Error,
-    ) -> Option<Message> {
+    ) -> Option<RunMessage> {
         let patience = exchange.wait_time();
         let announced = empty_message(self.access).and_then(|empty| {
-            exchange.exchange_within(&Message { failure: Some(failure), ..empty }, patience)
+            exchange.exchange_within(&RunMessage { failure: Some(failure), ..empty }, patience)
         });
         match announced {
             Ok(Some(all)) => return Some(all),
@@ -136,6 +137,6 @@ impl<R: ClientAccess> Run<'_, R> {
 }
 
 /// A message that says how far this process is, and nothing else.
-fn empty_message(access: &impl ClientAccess) -> Result<Message> {
-    access.with(|client| Ok(Message::empty(client.processes().rounds())))
+fn empty_message(access: &impl ClientAccess) -> Result<RunMessage> {
+    access.with(|client| Ok(RunMessage::empty(client.processes().rounds())))
 }

@@ -5,14 +5,14 @@
 //! If the application's hash was stored with state 0, that decides. Otherwise the bytes are compared;
 //! they may differ without meaning, so a difference is only a warning.
 
-use super::settings::Settings;
+use super::settings::AdjointSettings;
 use super::store_contents::{CommonContents, StoreContents, StoredState, DISCARD_HINT};
 use super::{ClientAccess, Problem};
 use client::compare::text_of;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// A process's result: an error, or how the bytes differ.
-type Verdict = std::result::Result<Option<String>, String>;
+type ComparisonResult = std::result::Result<Option<String>, String>;
 
 /// Compares the application's state with the stored state 0, if all processes have one. Collective if
 /// there is a run to go on from.
@@ -20,7 +20,7 @@ type Verdict = std::result::Result<Option<String>, String>;
 /// # Errors
 /// The application's hash differs, or cannot be computed; on all processes.
 pub(super) fn compare(
-    settings: &Settings,
+    settings: &AdjointSettings,
     problem: &mut dyn Problem,
     access: &impl ClientAccess,
     found: &StoreContents,
@@ -34,14 +34,14 @@ pub(super) fn compare(
         Some(kept) => compare_with(settings, problem, access, kept),
         None => Ok(None),
     };
-    let verdict: Verdict = own.clone().map_err(|error| error.to_string());
+    let verdict: ComparisonResult = own.clone().map_err(|error| error.to_string());
     let (all, rank) = access
         .with(|client| Ok((client.processes().exchange(&verdict)?, client.processes().rank()?)))?;
     let own = own?;
     let failed =
         all.iter().zip(0..).find_map(|(verdict, rank)| Some((verdict.as_ref().err()?, rank)));
     if let Some((why, rank)) = failed {
-        let error = Error::new(Kind::Internal, format!("process {rank}: {why}"));
+        let error = Error::new(ErrorKind::Internal, format!("process {rank}: {why}"));
         return Err(error.told_by_another());
     }
     let differ: Vec<u64> = all
@@ -60,7 +60,7 @@ pub(super) fn compare(
 /// Compares this process's state with the stored one. Returns how the bytes differ if there is no hash
 /// to decide.
 fn compare_with(
-    settings: &Settings,
+    settings: &AdjointSettings,
     problem: &mut dyn Problem,
     access: &impl ClientAccess,
     kept: &StoredState,
@@ -87,7 +87,7 @@ fn compare_with(
 }
 
 /// State 0 cannot be read from the store: only the hashes can be compared.
-fn unread(settings: &Settings, hashes: Option<(u64, u64)>, error: &Error) -> Result<()> {
+fn unread(settings: &AdjointSettings, hashes: Option<(u64, u64)>, error: &Error) -> Result<()> {
     match hashes {
         Some((now, stored)) => Err(refusal(settings, now, stored)),
         None => {
@@ -101,8 +101,8 @@ fn unread(settings: &Settings, hashes: Option<(u64, u64)>, error: &Error) -> Res
 }
 
 /// The error for a store of another computation, with both hashes.
-pub(super) fn refusal(settings: &Settings, now: u64, stored: u64) -> Error {
-    let Settings { name, tag, .. } = settings;
+pub(super) fn refusal(settings: &AdjointSettings, now: u64, stored: u64) -> Error {
+    let AdjointSettings { name, tag, .. } = settings;
     Error::invalid(format!(
         "\"{name}\" (tag {tag}): the state at the call has the hash {now:#018x}, and state 0 in the store \
          {stored:#018x}: the store is of another computation, or it was hashed by another function, and was \
@@ -112,8 +112,13 @@ pub(super) fn refusal(settings: &Settings, now: u64, stored: u64) -> Error {
 }
 
 /// The warning that bytes differ: on the processes `differ`, of which this is the first.
-fn warning(settings: &Settings, differences: &str, differ: &[u64], processes: usize) -> String {
-    let Settings { name, tag, .. } = settings;
+fn warning(
+    settings: &AdjointSettings,
+    differences: &str,
+    differ: &[u64],
+    processes: usize,
+) -> String {
+    let AdjointSettings { name, tag, .. } = settings;
     let place = match (differ, processes) {
         (_, 1) | ([], _) => String::new(),
         ([rank], _) => format!("process {rank}: "),

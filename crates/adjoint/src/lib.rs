@@ -52,15 +52,15 @@ mod storage;
 mod verify;
 
 use client::Client;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use schedule::error as of_schedule;
 
 /// Converts a schedule's error.
 pub fn schedule_error(error: of_schedule::Error) -> Error {
     let kind = match error.kind() {
-        of_schedule::Kind::Invalid => Kind::Invalid,
-        of_schedule::Kind::Missing => Kind::NotFound,
-        of_schedule::Kind::Damaged => Kind::Corrupt,
+        of_schedule::Kind::Invalid => ErrorKind::Invalid,
+        of_schedule::Kind::Missing => ErrorKind::NotFound,
+        of_schedule::Kind::Damaged => ErrorKind::Corrupt,
     };
     Error::new(kind, error.to_string())
 }
@@ -92,7 +92,7 @@ pub trait ClientAccess {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// The adjoint has come to state 0.
     Finished,
     /// The run was stopped; the next run goes on.

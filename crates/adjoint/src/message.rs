@@ -1,8 +1,8 @@
 //! The message of an exchange ([`progress_exchange`](super::progress_exchange)): numbers whose minimum
 //! over all processes is computed.
 
-use super::adjoints::{Versions, KINDS};
-use errors::{Error, Kind, Result};
+use super::adjoints::{VersionsByKind, KINDS};
+use errors::{Error, ErrorKind, Result};
 
 /// Stands for no version.
 const NO_VERSION: i64 = -1;
@@ -17,47 +17,47 @@ const MOST_STEPS: u64 = (1 << (62 - RANK_BITS)) - 1;
 
 /// One process's message, or the minimum of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Message {
+pub(crate) struct RunMessage {
     /// A process has to stop.
     pub stop: bool,
     /// Steps until the next exchange.
     pub interval: u64,
     /// The newest adjoints.
-    pub newest: Versions,
+    pub newest: VersionsByKind,
     /// The candidates that this process has.
-    pub has: Versions,
+    pub has: VersionsByKind,
     /// How many rounds and gatherings of the background agreement were begun; of all processes, the
     /// most.
     pub rounds: [u64; 2],
     /// A failure; of all, the first one.
-    pub failure: Option<Failure>,
+    pub failure: Option<ProcessFailure>,
 }
 
 /// The failure of a process, which alone knows the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Failure {
+pub(crate) struct ProcessFailure {
     /// After how many steps of the run, which all processes count alike.
     pub steps: u64,
     /// The rank.
     pub rank: u32,
 }
 
-impl Failure {
+impl ProcessFailure {
     /// The error for the other processes.
     pub(crate) fn error(self) -> Error {
-        let Failure { steps, rank } = self;
+        let ProcessFailure { steps, rank } = self;
         let text = format!(
             "process {rank} failed after {steps} steps of this call; its own message says why"
         );
-        Error::new(Kind::Internal, text).told_by_another()
+        Error::new(ErrorKind::Internal, text).told_by_another()
     }
 }
 
-impl Message {
+impl RunMessage {
     /// A message with only the number of rounds.
-    pub(crate) fn empty(rounds: [u64; 2]) -> Message {
+    pub(crate) fn empty(rounds: [u64; 2]) -> RunMessage {
         let none = [None; KINDS];
-        Message {
+        RunMessage {
             stop: false,
             interval: i64::MAX as u64,
             newest: none,
@@ -70,7 +70,7 @@ impl Message {
     pub(super) fn encode(&self) -> [i64; NUMBERS] {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let version = |version: Option<i32>| version.map_or(NO_VERSION, i64::from);
-        let failure = self.failure.map_or(NO_FAILURE, |Failure { steps, rank }| {
+        let failure = self.failure.map_or(NO_FAILURE, |ProcessFailure { steps, rank }| {
             (steps.min(MOST_STEPS) << RANK_BITS | u64::from(rank.min(MOST_RANK))) as i64
         });
         let mut numbers = [0; NUMBERS];
@@ -87,19 +87,19 @@ impl Message {
 
     /// # Errors
     /// The numbers are no message.
-    pub(super) fn decode(numbers: &[i64]) -> Result<Message> {
-        let lost = || Error::new(Kind::System, "a reduction of MPI has no result");
+    pub(super) fn decode(numbers: &[i64]) -> Result<RunMessage> {
+        let lost = || Error::new(ErrorKind::System, "a reduction of MPI has no result");
         let numbers: [i64; NUMBERS] = numbers.try_into().map_err(|_| lost())?;
         let interval = u64::try_from(numbers[1]).ok().filter(|interval| *interval > 0);
         let version = |at: usize| i32::try_from(numbers[2 + at]).ok().filter(|v| *v >= 0);
         let failure = numbers[NUMBERS - 1];
-        Ok(Message {
+        Ok(RunMessage {
             stop: numbers[0] == 0,
             interval: interval.ok_or_else(lost)?,
             newest: std::array::from_fn(version),
             has: std::array::from_fn(|kind| version(KINDS + kind)),
             rounds: std::array::from_fn(|at| numbers[2 + 2 * KINDS + at].unsigned_abs()),
-            failure: (failure != NO_FAILURE).then_some(Failure {
+            failure: (failure != NO_FAILURE).then_some(ProcessFailure {
                 steps: failure as u64 >> RANK_BITS,
                 rank: failure as u32 & MOST_RANK,
             }),
@@ -113,15 +113,20 @@ mod tests {
     use proptest::prelude::*;
 
     /// The minimum reduction of messages.
-    fn least(messages: &[Message]) -> Message {
-        let all: Vec<_> = messages.iter().map(Message::encode).collect();
+    fn least(messages: &[RunMessage]) -> RunMessage {
+        let all: Vec<_> = messages.iter().map(RunMessage::encode).collect();
         let least: Vec<i64> =
             (0..NUMBERS).map(|at| all.iter().map(|one| one[at]).min().unwrap()).collect();
-        Message::decode(&least).unwrap()
+        RunMessage::decode(&least).unwrap()
     }
 
-    fn message(stop: bool, interval: u64, newest: Versions, has: Versions) -> Message {
-        Message { stop, interval, newest, has, ..Message::empty([0; 2]) }
+    fn message(
+        stop: bool,
+        interval: u64,
+        newest: VersionsByKind,
+        has: VersionsByKind,
+    ) -> RunMessage {
+        RunMessage { stop, interval, newest, has, ..RunMessage::empty([0; 2]) }
     }
 
     /// Catches a number that is decoded from another position, a stop that needs all processes, and the
@@ -134,9 +139,9 @@ mod tests {
         ];
         assert_eq!(least(&all), message(true, 7, [Some(2), None, Some(4)], [Some(1), None, None]));
         assert_eq!(least(&all[..1]), all[0]);
-        assert_eq!(least(&[[7, 0], [5, 9]].map(Message::empty)).rounds, [7, 9]);
+        assert_eq!(least(&[[7, 0], [5, 9]].map(RunMessage::empty)).rounds, [7, 9]);
         // A buffer that MPI has not written.
-        assert!(Message::decode(&[0; NUMBERS]).is_err());
+        assert!(RunMessage::decode(&[0; NUMBERS]).is_err());
     }
 
     proptest! {
@@ -146,11 +151,11 @@ mod tests {
         fn of_several_failures_the_first_is_heard(
             failures in prop::collection::vec((0..=MOST_STEPS, 0..=MOST_RANK), 0..5),
         ) {
-            let failures: Vec<Failure> =
-                failures.into_iter().map(|(steps, rank)| Failure { steps, rank }).collect();
+            let failures: Vec<ProcessFailure> =
+                failures.into_iter().map(|(steps, rank)| ProcessFailure { steps, rank }).collect();
             let failing =
-                |failure: &Failure| Message { failure: Some(*failure), ..Message::empty([0; 2]) };
-            let mut all: Vec<Message> = failures.iter().map(failing).collect();
+                |failure: &ProcessFailure| RunMessage { failure: Some(*failure), ..RunMessage::empty([0; 2]) };
+            let mut all: Vec<RunMessage> = failures.iter().map(failing).collect();
             all.push(message(true, 4, [None; KINDS], [None; KINDS]));
             prop_assert_eq!(least(&all).failure, failures.iter().min().copied());
         }

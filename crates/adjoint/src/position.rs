@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use client::callbacks::{Object, Written};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 pub(super) use format::mark::{checksum_of, LEN as BYTES};
 use format::mark::{MAGIC, OLD_MAGIC};
 use os::sync::Mutex;
@@ -17,7 +17,7 @@ const WORDS: usize = BYTES / 8;
 
 /// The kind of a stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Role {
+pub(crate) enum ObjectRole {
     /// A state of the forward sweep.
     State = 1,
     /// A state of the adjoint.
@@ -26,13 +26,13 @@ pub(crate) enum Role {
     Hashes = 3,
 }
 
-impl Role {
-    const ALL: [Role; 3] = [Role::State, Role::Adjoint, Role::Hashes];
+impl ObjectRole {
+    const ALL: [ObjectRole; 3] = [ObjectRole::State, ObjectRole::Adjoint, ObjectRole::Hashes];
 }
 
 /// Identifies a computation: states with another identity are of no use to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct ComputationIdentity {
     /// The application's number for the computation.
     pub tag: u64,
     /// Steps.
@@ -47,11 +47,11 @@ pub(crate) struct Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Position {
     /// Its kind.
-    pub role: Role,
+    pub role: ObjectRole,
     /// The random number of its run.
     pub run: u64,
     /// The computation.
-    pub of: Identity,
+    pub of: ComputationIdentity,
     /// The number of the state (of the first one for hashes), or the state that the adjoint has come to.
     pub number: u64,
     /// The state's hash, if known; never 0.
@@ -60,7 +60,7 @@ pub(crate) struct Position {
 
 impl Position {
     pub(super) fn encode(&self) -> [u8; BYTES] {
-        let Identity { tag, steps, slots, ranks } = self.of;
+        let ComputationIdentity { tag, steps, slots, ranks } = self.of;
         let role = self.role as u64;
         let hash = self.hash.unwrap_or(0);
         let words = [MAGIC, role, self.run, tag, steps, slots, ranks, self.number, hash];
@@ -76,7 +76,7 @@ impl Position {
     /// Decodes a position; returns it with the bytes after it.
     ///
     /// # Errors
-    /// [`Kind::Invalid`]: another format version; [`Kind::Corrupt`]: damaged, or no position.
+    /// [`ErrorKind::Invalid`]: another format version; [`ErrorKind::Corrupt`]: damaged, or no position.
     pub(super) fn decode(bytes: &[u8]) -> Result<(Position, &[u8])> {
         let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).map_err(|_| wrong());
         if bytes.get(..8).map(word).transpose()? == Some(OLD_MAGIC) {
@@ -97,20 +97,20 @@ impl Position {
         let [MAGIC, role, run, tag, steps, slots, ranks, number, hash] = words else {
             return Err(wrong());
         };
-        let role = Role::ALL.into_iter().find(|known| *known as u64 == role);
-        let of = Identity { tag, steps, slots, ranks };
+        let role = ObjectRole::ALL.into_iter().find(|known| *known as u64 == role);
+        let of = ComputationIdentity { tag, steps, slots, ranks };
         let hash = (hash != 0).then_some(hash);
         Ok((Position { role: role.ok_or_else(wrong)?, run, of, number, hash }, behind))
     }
 }
 
 fn wrong() -> Error {
-    Error::new(Kind::Corrupt, "its position in an adjoint computation cannot be read")
+    Error::new(ErrorKind::Corrupt, "its position in an adjoint computation cannot be read")
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for ComputationIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Identity { tag, steps, slots, ranks } = self;
+        let ComputationIdentity { tag, steps, slots, ranks } = self;
         write!(f, "{steps} steps, {slots} slots, tag {tag}, {ranks} processes")
     }
 }
@@ -118,16 +118,16 @@ impl fmt::Display for Identity {
 /// The region that holds the position in a name's checkpoints. It is written as last set, and keeps
 /// the position that was last read.
 #[derive(Clone, Debug)]
-pub(crate) struct Marker(Arc<Cell>);
+pub(crate) struct Marker(Arc<PositionCell>);
 
 #[derive(Debug)]
-struct Cell(Mutex<Position>);
+struct PositionCell(Mutex<Position>);
 
 impl Marker {
     /// A marker with the position of state 0.
-    pub(crate) fn new(role: Role, of: Identity) -> Marker {
+    pub(crate) fn new(role: ObjectRole, of: ComputationIdentity) -> Marker {
         let position = Position { role, run: 0, of, number: 0, hash: None };
-        Marker(Arc::new(Cell(Mutex::new(position))))
+        Marker(Arc::new(PositionCell(Mutex::new(position))))
     }
 
     /// The object that the client protects.
@@ -147,14 +147,14 @@ impl Marker {
     }
 }
 
-impl Object for Cell {
+impl Object for PositionCell {
     fn write(&self) -> Result<Written> {
         Ok(Box::new(self.0.lock().encode()))
     }
 
     fn read(&self, bytes: &[u8]) -> Result<Option<String>> {
         let (position, behind) = Position::decode(bytes)?;
-        if !behind.is_empty() && position.role != Role::Hashes {
+        if !behind.is_empty() && position.role != ObjectRole::Hashes {
             return Err(wrong());
         }
         *self.0.lock() = position;
@@ -173,24 +173,24 @@ mod tests {
         #[test]
         fn what_is_written_is_read(
             words in prop::array::uniform8(any::<u64>()),
-            role in prop::sample::select(Role::ALL.to_vec()),
+            role in prop::sample::select(ObjectRole::ALL.to_vec()),
             bit in 0..WORDS * 64,
         ) {
             let [run, tag, steps, slots, ranks, number, hash, _] = words;
-            let of = Identity { tag, steps, slots, ranks };
+            let of = ComputationIdentity { tag, steps, slots, ranks };
             let position = Position { role, run, of, number, hash: (hash != 0).then_some(hash) };
             let mut bytes = position.encode();
             prop_assert_eq!(Position::decode(&bytes).ok(), Some((position, &[][..])));
             prop_assert!(is_mark(&bytes, BYTES as u64));
             bytes[bit / 8] ^= 1 << (bit % 8);
-            prop_assert_eq!(Position::decode(&bytes).unwrap_err().kind(), Kind::Corrupt);
+            prop_assert_eq!(Position::decode(&bytes).unwrap_err().kind(), ErrorKind::Corrupt);
             prop_assert!(is_mark(&bytes, BYTES as u64));
         }
 
         /// Application data in a region of this id is not a position.
         #[test]
         fn other_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            prop_assert_eq!(Position::decode(&bytes).unwrap_err().kind(), Kind::Corrupt);
+            prop_assert_eq!(Position::decode(&bytes).unwrap_err().kind(), ErrorKind::Corrupt);
         }
     }
 
@@ -200,7 +200,7 @@ mod tests {
         let old = [&b"VELOCadj"[..], &[0; 64]].concat();
         let error = Position::decode(&old).unwrap_err();
         assert!(
-            error.kind() == Kind::Invalid && error.to_string().contains("version 1"),
+            error.kind() == ErrorKind::Invalid && error.to_string().contains("version 1"),
             "{error}"
         );
     }

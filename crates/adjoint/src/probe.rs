@@ -2,9 +2,9 @@
 //! whether it computes the same again. A run that fails one of them has a wrong adjoint: it is warned, and goes on,
 //! or ends, if its replays are verified.
 
-use super::run::Run;
+use super::run::RunInProgress;
 use super::ClientAccess;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// Steps that are computed twice: an odd number, so that two buffers have changed places.
 pub(super) const PROBE: u64 = 3;
@@ -15,7 +15,7 @@ const LEAST_FOR_HASH: u64 = 20;
 
 /// What is still to be looked at.
 #[derive(Debug)]
-pub(super) struct Probe {
+pub(super) struct RunProbe {
     /// The first steps are to be computed twice.
     repeats: bool,
     /// The state is to be hashed before the first step.
@@ -24,16 +24,20 @@ pub(super) struct Probe {
     unchanged: Option<u64>,
 }
 
-impl Probe {
+impl RunProbe {
     /// For a run of `steps` steps, which begins anew if `fresh`. `verified`: all of its replays are compared, in the
     /// run's own calls or, of several processes (`together`), step by step, which says less.
-    pub(super) fn new(steps: u64, fresh: bool, verified: bool, together: bool) -> Probe {
+    pub(super) fn new(steps: u64, fresh: bool, verified: bool, together: bool) -> RunProbe {
         let pays = if verified { together } else { steps >= LEAST_FOR_PROBE };
-        Probe { repeats: fresh && pays, hashes: fresh && steps >= LEAST_FOR_HASH, unchanged: None }
+        RunProbe {
+            repeats: fresh && pays,
+            hashes: fresh && steps >= LEAST_FOR_HASH,
+            unchanged: None,
+        }
     }
 }
 
-impl<R: ClientAccess> Run<'_, R> {
+impl<R: ClientAccess> RunInProgress<'_, R> {
     /// Whether the first steps, from state 0 towards `to`, are to be computed twice.
     pub(super) fn repeats(&self, from: u64, to: u64) -> bool {
         from == 0 && to >= PROBE && self.probe.repeats && self.slot_of_first().is_some()
@@ -66,7 +70,7 @@ impl<R: ClientAccess> Run<'_, R> {
              each call?)"
         );
         if self.replay.is_some() {
-            return self.defer_failure(Err(Error::new(Kind::Corrupt, text)));
+            return self.defer_failure(Err(Error::new(ErrorKind::Corrupt, text)));
         }
         log::warn!(
             "\"{}\": {text}; VELOC_VERIFY_REPLAY ends a run at the first such state",

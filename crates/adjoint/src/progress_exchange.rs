@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::message::Message;
+use super::message::RunMessage;
 use errors::Result;
 use mpi::Comm;
 
@@ -50,7 +50,7 @@ impl ProgressExchange {
     ///
     /// # Errors
     /// MPI's.
-    pub(crate) fn exchange(&mut self, message: &Message) -> Result<Message> {
+    pub(crate) fn exchange(&mut self, message: &RunMessage) -> Result<RunMessage> {
         self.longest = self.longest.max(self.last.elapsed());
         let mut pending = self.comm.start_allreduce_min(&message.encode())?;
         let waited = pending.wait();
@@ -59,7 +59,7 @@ impl ProgressExchange {
             drop(pending.wait());
         }
         self.last = Instant::now();
-        Message::decode(&waited?.unwrap_or_default())
+        RunMessage::decode(&waited?.unwrap_or_default())
     }
 
     /// Exchanges messages, but waits at most this long. `None`: not all processes have come.
@@ -68,14 +68,14 @@ impl ProgressExchange {
     /// MPI's.
     pub(crate) fn exchange_within(
         &self,
-        message: &Message,
+        message: &RunMessage,
         wait_time: Duration,
-    ) -> Result<Option<Message>> {
+    ) -> Result<Option<RunMessage>> {
         let until = Instant::now() + wait_time;
         let mut pending = self.comm.start_allreduce_min(&message.encode())?;
         loop {
             if let Some(least) = pending.poll()? {
-                return Message::decode(&least).map(Some);
+                return RunMessage::decode(&least).map(Some);
             }
             if Instant::now() > until {
                 return Ok(None);

@@ -1,6 +1,6 @@
 //! Checks that recomputed states are the same as the first time.
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// The most hashes that are kept: 8 MiB.
 const MOST_HASHES: u64 = 1 << 20;
@@ -93,7 +93,7 @@ impl ReplayCheck {
             stride => format!(" (every {stride}th state is looked at)"),
         };
         Err(Error::new(
-            Kind::Corrupt,
+            ErrorKind::Corrupt,
             format!(
                 "state {state} is not what it was the first time: its hash is {hash:#018x}, and was \
                  {first:#018x}{since}; forward steps must give the same state each time, however many a call computes"
@@ -105,9 +105,9 @@ impl ReplayCheck {
 /// The error for a state that has two hashes in a row, by the application's callback or by the library.
 pub(crate) fn unstable_hash(state: u64, one: u64, other: u64, is_callback: bool) -> Error {
     let (kind, why) = match is_callback {
-        true => (Kind::Invalid, "the callback `hash` must give the same for the same bytes"),
+        true => (ErrorKind::Invalid, "the callback `hash` must give the same for the same bytes"),
         false => (
-            Kind::Corrupt,
+            ErrorKind::Corrupt,
             "its memory has changed although no step was under way (does another thread write to it?)",
         ),
     };

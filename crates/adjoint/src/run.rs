@@ -7,16 +7,16 @@ use std::time::Instant;
 
 use super::adjoints::Adjoints;
 use super::clock::RunClock;
-use super::message::Message;
+use super::message::RunMessage;
 use super::position::Marker;
-use super::probe::{Probe, PROBE};
+use super::probe::{RunProbe, PROBE};
 use super::progress_exchange::ProgressExchange;
 use super::replay::ReplayCheck;
 use super::same_settings;
-use super::settings::Settings;
-use super::start::{begin, Start};
+use super::settings::AdjointSettings;
+use super::start::{begin, StartedRun};
 use super::stored_hashes::StoredHashes;
-use super::{schedule_error, ClientAccess, Outcome, Problem};
+use super::{schedule_error, ClientAccess, Problem, RunOutcome};
 use catalog::FileLevel;
 use errors::{Error, Result};
 use schedule::configured::ConfiguredSchedule;
@@ -29,17 +29,17 @@ use schedule::schedule::Action;
 /// Impossible settings or a store of another computation (neither changes anything), or a failure of the
 /// application or of the store, here or on another process. The store keeps its contents.
 pub fn run(
-    settings: &Settings,
+    settings: &AdjointSettings,
     problem: &mut dyn Problem,
     access: &impl ClientAccess,
     asked: &AtomicBool,
-) -> Result<Outcome> {
+) -> Result<RunOutcome> {
     let since = Instant::now();
     let (adjoints, hashes) = (settings.name_of_adjoints(), settings.name_of_hashes());
     let ended = begin(settings, problem, access).and_then(|begun| {
         let exchange = access
             .with(|client| client.processes().channel()?.map(ProgressExchange::over).transpose())?;
-        Run::new(settings, problem, access, begun, since, asked, exchange)?.drive()
+        RunInProgress::new(settings, problem, access, begun, since, asked, exchange)?.drive()
     });
     // The application's memory may become invalid after the return.
     let cleared = access.with(|client| {
@@ -64,8 +64,8 @@ pub fn decline(error: Error, access: &impl ClientAccess) -> Error {
 }
 
 /// A run in progress.
-pub(super) struct Run<'a, R> {
-    pub(super) settings: &'a Settings,
+pub(super) struct RunInProgress<'a, R> {
+    pub(super) settings: &'a AdjointSettings,
     pub(super) problem: &'a mut dyn Problem,
     pub(super) access: &'a R,
     pub(super) course: ConfiguredSchedule,
@@ -81,14 +81,14 @@ pub(super) struct Run<'a, R> {
     pub(super) next_hashes: i32,
     pub(super) adjoints: Adjoints,
     pub(super) replay: Option<ReplayCheck>,
-    pub(super) probe: Probe,
+    pub(super) probe: RunProbe,
     pub(super) clock: RunClock<'a>,
     /// The exchange with the other processes, if any.
     pub(super) exchange: Option<ProgressExchange>,
     /// A failure here that the others do not know yet, and the steps before it.
     pub(super) failure: Option<(Error, u64)>,
     /// The message by which all have learned of a failure.
-    pub(super) final_message: Option<Message>,
+    pub(super) final_message: Option<RunMessage>,
     /// Steps computed in this call.
     pub(super) computed: u64,
     /// The position of state `steps` in the read order; higher states are read sooner.
@@ -103,17 +103,18 @@ pub(super) struct Run<'a, R> {
     pub(super) fine: u64,
 }
 
-impl<'a, R: ClientAccess> Run<'a, R> {
+impl<'a, R: ClientAccess> RunInProgress<'a, R> {
     fn new(
-        settings: &'a Settings,
+        settings: &'a AdjointSettings,
         problem: &'a mut dyn Problem,
         access: &'a R,
-        begun: Start,
+        begun: StartedRun,
         since: Instant,
         asked: &'a AtomicBool,
         exchange: Option<ProgressExchange>,
     ) -> Result<Self> {
-        let Start { course, of, states, adjoints: adjoint, hashes, found, common, replay } = begun;
+        let StartedRun { course, of, states, adjoints: adjoint, hashes, found, common, replay } =
+            begun;
         let steps = of.steps;
         let (first_read_order, durable, levels) = access.with(|client| {
             let levels = [FileLevel::Scratch, FileLevel::Persistent]
@@ -126,8 +127,8 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         };
         let stored = common.survivors.adjoint;
         let survivors = &common.survivors.states;
-        Ok(Run {
-            probe: Probe::new(steps, !common.resumes, replay.is_some(), exchange.is_some()),
+        Ok(RunInProgress {
+            probe: RunProbe::new(steps, !common.resumes, replay.is_some(), exchange.is_some()),
             adjoints: Adjoints::new(
                 settings.name_of_adjoints(),
                 levels.map(|exists| exists.then(|| there.clone())),
@@ -160,16 +161,16 @@ impl<'a, R: ClientAccess> Run<'a, R> {
     }
 
     /// Runs to the end; all processes take part.
-    fn drive(mut self) -> Result<Outcome> {
+    fn drive(mut self) -> Result<RunOutcome> {
         let ended = self.drive_until_end();
         self.finish(ended)
     }
 
-    fn drive_until_end(&mut self) -> Result<Outcome> {
+    fn drive_until_end(&mut self) -> Result<RunOutcome> {
         self.resume()?;
         let outcome = self.run_actions()?;
         self.synchronize()?;
-        if outcome == Outcome::Finished {
+        if outcome == RunOutcome::Finished {
             // Removed only after all have finished.
             let removed = self.remove_all();
             self.defer_failure(removed)?;
@@ -225,7 +226,7 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         })
     }
 
-    fn run_actions(&mut self) -> Result<Outcome> {
+    fn run_actions(&mut self) -> Result<RunOutcome> {
         loop {
             let stops = match self.course.next_action().map_err(schedule_error)? {
                 Action::Advance { from, to } => self.advance(from, to)?,
@@ -247,12 +248,12 @@ impl<'a, R: ClientAccess> Run<'a, R> {
                 Action::Record { .. } | Action::Reverse { .. } => {
                     return Err(Error::invalid("an adjoint run with the rule mixed"))
                 }
-                Action::Terminate => return Ok(Outcome::Finished),
+                Action::Terminate => return Ok(RunOutcome::Finished),
             };
             if stops && self.fine > 0 {
                 let stopped = self.stop();
                 self.defer_failure(stopped)?;
-                return Ok(Outcome::Stopped);
+                return Ok(RunOutcome::Stopped);
             }
         }
     }

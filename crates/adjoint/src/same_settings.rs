@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::settings::Settings;
+use super::settings::AdjointSettings;
 use super::ClientAccess;
 use collective::alike::{self, Given};
 use errors::Result;
@@ -18,7 +18,7 @@ struct Proposal(Given);
 ///
 /// # Errors
 /// This process's error, another's, or the differences; on all processes.
-pub(crate) fn check(settings: Result<&Settings>, access: &impl ClientAccess) -> Result<()> {
+pub(crate) fn check(settings: Result<&AdjointSettings>, access: &impl ClientAccess) -> Result<()> {
     let asked = match &settings {
         Ok(settings) => Ok(settings.texts()),
         Err(error) => Err(error.to_string()),
@@ -37,15 +37,15 @@ pub(crate) fn check(settings: Result<&Settings>, access: &impl ClientAccess) -> 
 }
 
 fn compare(all: &[Given]) -> Result<()> {
-    alike::judge("the processes were given different computations", &Settings::LABELS, all)
+    alike::judge("the processes were given different computations", &AdjointSettings::LABELS, all)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn asked(change: impl FnOnce(&mut Settings)) -> Given {
-        let mut settings = Settings::example();
+    fn asked(change: impl FnOnce(&mut AdjointSettings)) -> Given {
+        let mut settings = AdjointSettings::example();
         change(&mut settings);
         Ok(settings.texts())
     }

@@ -18,7 +18,7 @@ const LONGEST_NAME: usize = names::LONGEST_NAME - ADJOINTS.len();
 
 /// The settings of a run.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct AdjointSettings {
     /// The name of the run's states; the names of its adjoints and hashes are derived from it.
     pub name: String,
     /// Steps of the forward sweep.
@@ -47,7 +47,7 @@ pub fn names_of(name: &str) -> [String; 3] {
     ["", ADJOINTS, HASHES].map(|ending| format!("{name}{ending}"))
 }
 
-impl Settings {
+impl AdjointSettings {
     /// The name of the stored adjoints.
     pub fn name_of_adjoints(&self) -> String {
         format!("{}{ADJOINTS}", self.name)
@@ -129,7 +129,7 @@ impl Settings {
             }
         }
         let Some(failures) = self.failures else { return Ok(()) };
-        for (what, value) in Settings::LABELS[9..].iter().zip(failures) {
+        for (what, value) in AdjointSettings::LABELS[9..].iter().zip(failures) {
             if !(value.is_finite() && value > 0.0) {
                 return Err(Error::invalid(format!(
                     "{what} = {value}: mtbf, write_cost and turn_cost are finite numbers of steps \
@@ -189,10 +189,10 @@ impl Settings {
 mod tests {
     use super::*;
 
-    impl Settings {
+    impl AdjointSettings {
         /// The settings of a small run.
-        pub(crate) fn example() -> Settings {
-            Settings {
+        pub(crate) fn example() -> AdjointSettings {
+            AdjointSettings {
                 name: "shot".into(),
                 steps: 100,
                 slots: 5,
@@ -207,16 +207,17 @@ mod tests {
         }
     }
 
-    fn settings() -> Settings {
-        Settings::example()
+    fn settings() -> AdjointSettings {
+        AdjointSettings::example()
     }
 
     #[test]
     fn what_cannot_be_is_refused_with_its_value() {
-        let schedule_error = |settings: &Settings, durable| settings.course(durable).unwrap_err();
+        let schedule_error =
+            |settings: &AdjointSettings, durable| settings.course(durable).unwrap_err();
         assert!(settings().course(true).is_ok());
         for (change, text) in [
-            ((|s| s.steps = 0) as fn(&mut Settings), "steps = 0"),
+            ((|s| s.steps = 0) as fn(&mut AdjointSettings), "steps = 0"),
             (|s| s.slots = -2, "slots = -2"),
             (|s| s.slots = 1 << 40, "slots = 1099511627776"),
             (|s| s.resilience = 19, "95 of the 100 steps"),
@@ -246,9 +247,9 @@ mod tests {
                 assert!(error.contains(text), "{error}");
             }
         }
-        let longest = Settings { name: "x".repeat(119), ..settings() };
+        let longest = AdjointSettings { name: "x".repeat(119), ..settings() };
         assert!(longest.course(true).is_ok());
-        let limited = Settings { limit: Some(Duration::from_secs(1)), ..settings() };
+        let limited = AdjointSettings { limit: Some(Duration::from_secs(1)), ..settings() };
         assert!(limited.course(true).is_ok());
         assert!(schedule_error(&limited, false).to_string().contains("ephemeral"));
     }

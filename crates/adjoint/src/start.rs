@@ -3,22 +3,22 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use super::initial_state;
-use super::position::{Identity, Marker, Role};
+use super::position::{ComputationIdentity, Marker, ObjectRole};
 use super::replay::ReplayCheck;
 use super::same_settings;
-use super::settings::{names_of, Settings};
+use super::settings::{names_of, AdjointSettings};
 use super::state_hash::{hash_of, unstable};
-use super::store_contents::{self, CommonContents, Report, StoreContents};
+use super::store_contents::{self, CommonContents, StartReport, StoreContents};
 use super::stored_hashes::StoredHashes;
 use super::{schedule_error, ClientAccess, Problem};
 use client::Client;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use schedule::configured::ConfiguredSchedule;
 
 /// The result of the start.
-pub(super) struct Start {
+pub(super) struct StartedRun {
     pub(super) course: ConfiguredSchedule,
-    pub(super) of: Identity,
+    pub(super) of: ComputationIdentity,
     pub(super) states: Marker,
     pub(super) adjoints: Marker,
     pub(super) hashes: StoredHashes,
@@ -29,22 +29,23 @@ pub(super) struct Start {
 
 /// Starts a run. All processes come to the same result, or fail together.
 pub(super) fn begin(
-    settings: &Settings,
+    settings: &AdjointSettings,
     problem: &mut dyn Problem,
     access: &impl ClientAccess,
-) -> Result<Start> {
+) -> Result<StartedRun> {
     same_settings::check(Ok(settings), access)?;
     let (name_of_adjoints, name_of_hashes) =
         (settings.name_of_adjoints(), settings.name_of_hashes());
     let (durable, ranks) =
         access.with(|client| Ok((client.versions().keeps_files(), client.processes().ranks()?)))?;
-    let of = Identity {
+    let of = ComputationIdentity {
         tag: settings.tag,
         steps: settings.steps as u64,
         slots: settings.slots as u64,
         ranks,
     };
-    let (states, adjoints) = (Marker::new(Role::State, of), Marker::new(Role::Adjoint, of));
+    let (states, adjoints) =
+        (Marker::new(ObjectRole::State, of), Marker::new(ObjectRole::Adjoint, of));
     let hashes = StoredHashes::new(of);
     let mut prepare = || -> Result<ConfiguredSchedule> {
         let course = settings.course(durable)?;
@@ -103,7 +104,7 @@ pub(super) fn begin(
         Ok((course, found, replay))
     };
     let own = look();
-    let report = Report {
+    let report = StartReport {
         found: own.as_ref().map(|(_, found, _)| found.clone()).map_err(ToString::to_string),
         fresh: RandomState::new().build_hasher().finish(),
     };
@@ -145,11 +146,11 @@ pub(super) fn begin(
             removed.map_err(|error| error.within("what an earlier run has left cannot be removed"));
         all_succeeded(access, removed, "remove what it has of a run that not all have")?;
     }
-    Ok(Start { course, of, states, adjoints, hashes, found, common, replay })
+    Ok(StartedRun { course, of, states, adjoints, hashes, found, common, replay })
 }
 
 /// Whether the states fit into memory, if there are no files.
-fn check_room(settings: &Settings, client: &mut Client) -> Result<()> {
+fn check_room(settings: &AdjointSettings, client: &mut Client) -> Result<()> {
     let Some(room) = client.versions().room_without_files() else { return Ok(()) };
     // The last state is never stored.
     let states = settings.slots.min(settings.steps - 1).max(1) as u64;
@@ -158,7 +159,7 @@ fn check_room(settings: &Settings, client: &mut Client) -> Result<()> {
         return Ok(());
     }
     Err(Error::new(
-        Kind::NoRoom,
+        ErrorKind::NoRoom,
         format!(
             "slots = {}: {states} states of {bytes} bytes are to be stored, and memory has room for {}, with \
              no files beside it (ephemeral = true, and no scratch): ask for fewer slots, or give more memory \
@@ -176,7 +177,7 @@ fn all_succeeded(access: &impl ClientAccess, own: Result<()>, what: &str) -> Res
     match all.iter().position(|ok| !ok) {
         None => Ok(()),
         Some(rank) => {
-            let error = Error::new(Kind::Internal, format!("process {rank} could not {what}"));
+            let error = Error::new(ErrorKind::Internal, format!("process {rank} could not {what}"));
             Err(error.told_by_another())
         }
     }

@@ -1,13 +1,13 @@
 //! Hashes of the application's state.
 
 use super::replay::unstable_hash;
-use super::settings::Settings;
+use super::settings::AdjointSettings;
 use super::{ClientAccess, Problem};
 use errors::{Error, Result};
 
 /// A hash of the application's current state; never 0.
 pub(super) fn hash_of(
-    settings: &Settings,
+    settings: &AdjointSettings,
     problem: &mut dyn Problem,
     access: &impl ClientAccess,
     state: u64,
@@ -28,7 +28,7 @@ pub(super) fn hash_of(
 
 /// The error if hashing the application's current state again gives another hash.
 pub(super) fn unstable(
-    settings: &Settings,
+    settings: &AdjointSettings,
     problem: &mut dyn Problem,
     access: &impl ClientAccess,
     state: u64,

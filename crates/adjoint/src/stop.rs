@@ -4,11 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use super::run::Run;
+use super::run::RunInProgress;
 use super::ClientAccess;
 use errors::{Error, Result};
 
-impl<R: ClientAccess> Run<'_, R> {
+impl<R: ClientAccess> RunInProgress<'_, R> {
     /// Stores what the next run needs, and waits until it is in files.
     pub(super) fn stop(&mut self) -> Result<()> {
         if self.failure.is_some() {

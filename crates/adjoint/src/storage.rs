@@ -1,11 +1,11 @@
 //! Stores and restores states, adjoints and hashes. A failure to store or restore ends the run.
 
 use super::adjoints::ClientFiles;
-use super::run::Run;
+use super::run::RunInProgress;
 use super::ClientAccess;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
-impl<R: ClientAccess> Run<'_, R> {
+impl<R: ClientAccess> RunInProgress<'_, R> {
     pub(super) fn restore_adjoint(&mut self, version: i32) -> Result<()> {
         let name = self.settings.name_of_adjoints();
         if let Err(error) = self.access.with(|client| client.marked().restore(&name, version, None))
@@ -19,7 +19,7 @@ impl<R: ClientAccess> Run<'_, R> {
         let stored = self.adjoint.get();
         if (stored.run, stored.number) != (self.run, self.fine) {
             return Err(Error::new(
-                Kind::Corrupt,
+                ErrorKind::Corrupt,
                 format!(
                     "\"{name}\" version {version} has come to state {} of run {:#018x}, not to state \
                      {} of run {:#018x}",
@@ -30,7 +30,7 @@ impl<R: ClientAccess> Run<'_, R> {
         match (self.hash_of_adjoint()?, stored.hash) {
             (Some(hash), Some(stored)) if hash != stored => {
                 let error = Error::new(
-                    Kind::Corrupt,
+                    ErrorKind::Corrupt,
                     format!(
                         "the adjoint at state {} has the hash {hash:#018x} after it was restored from \
                          \"{name}\" version {version}, and had {stored:#018x} when it was stored: \
@@ -96,7 +96,7 @@ impl<R: ClientAccess> Run<'_, R> {
     fn with_advice(&self, error: Error) -> Error {
         let slots = self.settings.slots;
         let error = match error.kind() {
-            Kind::NoRoom => error.followed_by(format_args!(
+            ErrorKind::NoRoom => error.followed_by(format_args!(
                 "there must be room for {slots} states and one that replaces another (host_cache_size, \
                  gpu_cache_size, scratch, persistent), or fewer slots, with which the run begins anew \
                  (VELOC_Adjoint_discard)"
@@ -150,7 +150,7 @@ impl<R: ClientAccess> Run<'_, R> {
         let stored = self.states.get();
         if (stored.run, stored.number) != (self.run, state) {
             return Err(Error::new(
-                Kind::Corrupt,
+                ErrorKind::Corrupt,
                 format!(
                     "slot {slot} has state {} of run {:#018x}, not state {state} of run {:#018x}",
                     stored.number, stored.run, self.run
@@ -169,7 +169,7 @@ impl<R: ClientAccess> Run<'_, R> {
     /// Removes a damaged version, so that a later call does not find it again. Returns the error with
     /// advice.
     fn remove_if_damaged(&self, name: &str, version: i32, error: Error) -> Error {
-        if error.kind() == Kind::Corrupt {
+        if error.kind() == ErrorKind::Corrupt {
             if let Err(why) = self.access.with(|client| client.versions().remove(name, version)) {
                 return error.followed_by(format_args!(
                     "remove \"{name}\" version {version}, which cannot be removed here: {why}"

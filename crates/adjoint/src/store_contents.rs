@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::position::{Identity, Marker, Position, Role};
+use super::position::{ComputationIdentity, Marker, ObjectRole, Position};
 use super::stored_hashes::StoredHashes;
 use client::versions::is_lost;
 use client::Client;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use schedule::resume::Survivors;
 use schedule::schedule::Stored;
 
@@ -47,7 +47,7 @@ pub(crate) struct StoreContents {
 
 /// A process's message to the others when a run starts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Report {
+pub(crate) struct StartReport {
     /// The contents of its store, or why it cannot take part.
     pub found: std::result::Result<StoreContents, String>,
     /// A random number for a new run.
@@ -83,18 +83,20 @@ pub(crate) fn read_store(
     states: Named<'_, Marker>,
     adjoints: Named<'_, Marker>,
     hashes: Named<'_, StoredHashes>,
-    of: &Identity,
+    of: &ComputationIdentity,
 ) -> Result<StoreContents> {
     let mut found = StoreContents::default();
     let mut lost = Vec::new();
-    for (name, role) in
-        [(states.0, Role::State), (adjoints.0, Role::Adjoint), (hashes.0, Role::Hashes)]
-    {
+    for (name, role) in [
+        (states.0, ObjectRole::State),
+        (adjoints.0, ObjectRole::Adjoint),
+        (hashes.0, ObjectRole::Hashes),
+    ] {
         for version in client.versions().of(name)? {
             match role {
-                Role::State => {}
-                Role::Adjoint => found.highest = Some(version),
-                Role::Hashes => found.highest_hashes = Some(version),
+                ObjectRole::State => {}
+                ObjectRole::Adjoint => found.highest = Some(version),
+                ObjectRole::Hashes => found.highest_hashes = Some(version),
             }
             // Drops the hints of an earlier run in this job.
             client.hints().expect(name, version, None, false);
@@ -105,21 +107,21 @@ pub(crate) fn read_store(
                     lost.push(format!("\"{name}\" version {version}: {error}"));
                     continue;
                 }
-                Err(error) if error.kind() == Kind::Invalid => {
+                Err(error) if error.kind() == ErrorKind::Invalid => {
                     return Err(error.within(LEFT_UNTOUCHED).followed_by(DISCARD_HINT));
                 }
                 Err(error) => return Err(error.within(LEFT_UNTOUCHED)),
             }
             let (position, read) = match role {
-                Role::State => (states.1.get(), Vec::new()),
-                Role::Adjoint => (adjoints.1.get(), Vec::new()),
-                Role::Hashes => hashes.1.take(),
+                ObjectRole::State => (states.1.get(), Vec::new()),
+                ObjectRole::Adjoint => (adjoints.1.get(), Vec::new()),
+                ObjectRole::Hashes => hashes.1.take(),
             };
             let about = |error: Error| {
                 error.within(format!("\"{name}\" version {version}")).followed_by(DISCARD_HINT)
             };
             add_checked(&mut found, version, &position, role, of).map_err(about)?;
-            if role == Role::Hashes {
+            if role == ObjectRole::Hashes {
                 found.hashes.push((position.number, read));
             }
         }
@@ -165,8 +167,8 @@ fn add_checked(
     found: &mut StoreContents,
     version: i32,
     position: &Position,
-    role: Role,
-    of: &Identity,
+    role: ObjectRole,
+    of: &ComputationIdentity,
 ) -> Result<()> {
     let Position { run, number, hash, .. } = *position;
     if position.of != *of {
@@ -176,7 +178,8 @@ fn add_checked(
         )));
     }
     // The slot after the last is that of a state at which a run has stopped.
-    let slot = u64::try_from(version).ok().filter(|slot| *slot <= of.slots || role != Role::State);
+    let slot =
+        u64::try_from(version).ok().filter(|slot| *slot <= of.slots || role != ObjectRole::State);
     let (Some(slot), true) = (slot, position.role == role && number < of.steps) else {
         return Err(Error::invalid(format!(
             "it says that it is {:?} number {number}, which cannot be; {LEFT_UNTOUCHED}",
@@ -189,16 +192,16 @@ fn add_checked(
         )));
     }
     match role {
-        Role::State => found.states.push(StoredState { state: number, slot, hash }),
-        Role::Adjoint => found.adjoints.push((version, number)),
+        ObjectRole::State => found.states.push(StoredState { state: number, slot, hash }),
+        ObjectRole::Adjoint => found.adjoints.push((version, number)),
         // Hashes are returned with their positions.
-        Role::Hashes => {}
+        ObjectRole::Hashes => {}
     }
     Ok(())
 }
 
 /// Why a run starts anew although a process has stored something.
-pub(crate) fn why_not_resumed(reports: &[Report]) -> Option<String> {
+pub(crate) fn why_not_resumed(reports: &[StartReport]) -> Option<String> {
     let found = reports.iter().filter_map(|report| report.found.as_ref().ok());
     let has_nothing: Vec<bool> =
         found.map(|found| found.states.is_empty() && found.adjoints.is_empty()).collect();
@@ -213,7 +216,7 @@ pub(crate) fn why_not_resumed(reports: &[Report]) -> Option<String> {
 ///
 /// # Errors
 /// A process cannot take part, or the processes have states of different runs.
-pub(crate) fn common(reports: &[Report]) -> Result<CommonContents> {
+pub(crate) fn common(reports: &[StartReport]) -> Result<CommonContents> {
     let Some(first) = reports.first() else {
         return Err(Error::invalid("there is no process"));
     };
@@ -271,8 +274,8 @@ pub(crate) fn common(reports: &[Report]) -> Result<CommonContents> {
 mod tests {
     use super::*;
 
-    fn report(found: StoreContents) -> Report {
-        Report { found: Ok(found), fresh: 9 }
+    fn report(found: StoreContents) -> StartReport {
+        StartReport { found: Ok(found), fresh: 9 }
     }
 
     fn found(states: &[(u64, u64)], adjoints: &[StoredAdjoint]) -> StoreContents {
@@ -326,7 +329,7 @@ mod tests {
     #[test]
     fn who_differs_is_named() {
         let good = report(found(&[(0, 0)], &[]));
-        let failed = Report { found: Err("its disk is gone".into()), ..good.clone() };
+        let failed = StartReport { found: Err("its disk is gone".into()), ..good.clone() };
         let text = common(&[good.clone(), failed]).unwrap_err().to_string();
         assert_eq!(text, "process 1: its disk is gone");
         let other_run = report(StoreContents { run: Some(8), ..found(&[(0, 0)], &[]) });
@@ -335,27 +338,28 @@ mod tests {
 
     #[test]
     fn what_is_of_another_computation_is_not_taken() {
-        let of = Identity { tag: 1, steps: 100, slots: 5, ranks: 1 };
-        let position = Position { role: Role::State, run: 7, of, number: 44, hash: None };
+        let of = ComputationIdentity { tag: 1, steps: 100, slots: 5, ranks: 1 };
+        let position = Position { role: ObjectRole::State, run: 7, of, number: 44, hash: None };
         let admitted = |version, position: &Position, role| {
             let mut found = found(&[(0, 0)], &[]);
             add_checked(&mut found, version, position, role, &of).map(|()| found)
         };
-        let kept = admitted(2, &position, Role::State).unwrap().states[1];
+        let kept = admitted(2, &position, ObjectRole::State).unwrap().states[1];
         assert_eq!((kept.state, kept.slot), (44, 2));
         for other in [
-            Identity { tag: 2, ..of },
-            Identity { steps: 120, ..of },
-            Identity { slots: 6, ..of },
-            Identity { ranks: 2, ..of },
+            ComputationIdentity { tag: 2, ..of },
+            ComputationIdentity { steps: 120, ..of },
+            ComputationIdentity { slots: 6, ..of },
+            ComputationIdentity { ranks: 2, ..of },
         ] {
-            let text = admitted(2, &Position { of: other, ..position }, Role::State).unwrap_err();
+            let text =
+                admitted(2, &Position { of: other, ..position }, ObjectRole::State).unwrap_err();
             assert!(text.to_string().contains(&other.to_string()), "{text}");
         }
-        assert!(admitted(2, &Position { run: 8, ..position }, Role::State).is_err());
-        assert!(admitted(5, &position, Role::State).is_ok());
-        assert!(admitted(6, &position, Role::State).is_err());
-        assert!(admitted(2, &position, Role::Adjoint).is_err());
-        assert!(admitted(2, &Position { number: 100, ..position }, Role::State).is_err());
+        assert!(admitted(2, &Position { run: 8, ..position }, ObjectRole::State).is_err());
+        assert!(admitted(5, &position, ObjectRole::State).is_ok());
+        assert!(admitted(6, &position, ObjectRole::State).is_err());
+        assert!(admitted(2, &position, ObjectRole::Adjoint).is_err());
+        assert!(admitted(2, &Position { number: 100, ..position }, ObjectRole::State).is_err());
     }
 }

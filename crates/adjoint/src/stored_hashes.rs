@@ -3,24 +3,24 @@
 
 use std::sync::Arc;
 
-use super::position::{checksum_of, Identity, Position, Role, BYTES};
+use super::position::{checksum_of, ComputationIdentity, ObjectRole, Position, BYTES};
 use client::callbacks::{Object, Written};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::sync::Mutex;
 
 /// The region of a checkpoint of hashes: a position, the hashes (0: unknown), and a checksum. It is
 /// written as last set, and keeps what was last read.
 #[derive(Clone, Debug)]
-pub(crate) struct StoredHashes(Arc<Cell>);
+pub(crate) struct StoredHashes(Arc<HashesCell>);
 
 #[derive(Debug)]
-struct Cell(Mutex<(Position, Vec<u64>)>);
+struct HashesCell(Mutex<(Position, Vec<u64>)>);
 
 impl StoredHashes {
     /// A region without hashes.
-    pub(crate) fn new(of: Identity) -> StoredHashes {
-        let position = Position { role: Role::Hashes, run: 0, of, number: 0, hash: None };
-        StoredHashes(Arc::new(Cell(Mutex::new((position, Vec::new())))))
+    pub(crate) fn new(of: ComputationIdentity) -> StoredHashes {
+        let position = Position { role: ObjectRole::Hashes, run: 0, of, number: 0, hash: None };
+        StoredHashes(Arc::new(HashesCell(Mutex::new((position, Vec::new())))))
     }
 
     /// The object that the client protects.
@@ -42,7 +42,7 @@ impl StoredHashes {
     }
 }
 
-impl Object for Cell {
+impl Object for HashesCell {
     fn write(&self) -> Result<Written> {
         let (position, hashes) = &*self.0.lock();
         Ok(Box::new(encode(position, hashes)))
@@ -64,7 +64,7 @@ fn encode(position: &Position, hashes: &[u64]) -> Vec<u8> {
 
 fn decode(bytes: &[u8]) -> Result<(Position, Vec<u64>)> {
     let (position, rest) = Position::decode(bytes)?;
-    if position.role != Role::Hashes {
+    if position.role != ObjectRole::Hashes {
         // Another object under this name, for readers of positions.
         return Ok((position, Vec::new()));
     }
@@ -74,7 +74,7 @@ fn decode(bytes: &[u8]) -> Result<(Position, Vec<u64>)> {
                 |word: &[u8]| word.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte));
             Ok((position, hashes.chunks_exact(8).map(word).collect()))
         }
-        _ => Err(Error::new(Kind::Corrupt, "its hashes of states are damaged")),
+        _ => Err(Error::new(ErrorKind::Corrupt, "its hashes of states are damaged")),
     }
 }
 
@@ -91,8 +91,8 @@ mod tests {
             number: u64,
             bit: prop::sample::Index,
         ) {
-            let of = Identity { tag: 1, steps: 100, slots: 5, ranks: 2 };
-            let position = Position { role: Role::Hashes, run: 7, of, number, hash: None };
+            let of = ComputationIdentity { tag: 1, steps: 100, slots: 5, ranks: 2 };
+            let position = Position { role: ObjectRole::Hashes, run: 7, of, number, hash: None };
             let mut bytes = encode(&position, &hashes);
             prop_assert_eq!(decode(&bytes).ok(), Some((position, hashes)));
             prop_assert!(decode(&bytes[..bytes.len() - 1]).is_err());

@@ -1,11 +1,11 @@
 //! Verifies the states of a run, if replays are verified.
 
-use super::run::Run;
+use super::run::RunInProgress;
 use super::state_hash::{hash_of, unstable};
 use super::ClientAccess;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
-impl<R: ClientAccess> Run<'_, R> {
+impl<R: ClientAccess> RunInProgress<'_, R> {
     /// Checks the application's current state. Returns its hash.
     pub(super) fn verify(&mut self, state: u64) -> Result<Option<u64>> {
         let hash = self.hash(state)?;
@@ -47,7 +47,7 @@ impl<R: ClientAccess> Run<'_, R> {
             return Err(unstable);
         }
         Ok(Some(Error::new(
-            Kind::Corrupt,
+            ErrorKind::Corrupt,
             format!(
                 "state {state} has the hash {hash:#018x} after it was restored from slot \
                  {slot}, and had {before:#018x} when it was {when}: it was damaged there"
@@ -67,7 +67,7 @@ impl<R: ClientAccess> Run<'_, R> {
     /// The error for state `to`, which differs after one call from state `from`: with the first state that differs, if the
     /// steps are computed one by one. Several processes would have to do that together.
     pub(super) fn explained(&mut self, from: u64, to: u64, differs: Error) -> Error {
-        if to - from < 2 || self.exchange.is_some() || differs.kind() != Kind::Corrupt {
+        if to - from < 2 || self.exchange.is_some() || differs.kind() != ErrorKind::Corrupt {
             return differs;
         }
         let stored = self.slots.iter().filter(|(_, state)| **state <= from);

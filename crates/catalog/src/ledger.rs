@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::space::Extent;
 use crate::{Id, Region};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::aggregate::AggregatePart;
 use format::identity::Identity;
 
@@ -197,7 +197,7 @@ impl Ledger {
 
     fn put_as(&mut self, record: &Record<'_>, standing: Option<Standing>) -> Option<Slot> {
         let written = postcard::to_stdvec(record)
-            .map_err(|error| Error::new(Kind::Internal, error.to_string()))
+            .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))
             .and_then(|bytes| self.write(&bytes, record.place.as_ref(), standing));
         match written {
             Ok(slot) => Some(slot),
@@ -274,7 +274,7 @@ impl Ledger {
         let missing = pieces.len().saturating_sub(self.free.len());
         if missing > (self.words.slots() - self.used) as usize {
             return Err(Error::new(
-                Kind::NoRoom,
+                ErrorKind::NoRoom,
                 format!("no room for {} bytes in the ledger", bytes.len()),
             ));
         }
@@ -296,7 +296,7 @@ impl Ledger {
             }
             next = Some(index);
         }
-        let head = next.ok_or_else(|| Error::new(Kind::Internal, "an empty record"))?;
+        let head = next.ok_or_else(|| Error::new(ErrorKind::Internal, "an empty record"))?;
         if let Some(place) = place {
             self.words.put_place(head, place);
         }
@@ -351,7 +351,10 @@ pub fn carriers(memory: Memory) -> Result<Vec<u32>> {
 fn scan(words: &Words) -> Result<(Vec<Left>, u32)> {
     let magic = words.get(0).load(Ordering::Acquire);
     if magic != MAGIC {
-        return Err(Error::new(Kind::Corrupt, format!("{magic:#x} is no ledger of this version")));
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            format!("{magic:#x} is no ledger of this version"),
+        ));
     }
     let used = words.get(1).load(Ordering::Relaxed).min(u64::from(words.slots())) as u32;
     let mut found = Vec::new();

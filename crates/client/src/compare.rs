@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(client.engine.checkpoints().counts().0.restores, 0);
         client.checkpoint("x", 2).unwrap();
         let full = client.checkpoint("x", 3).unwrap_err();
-        assert_eq!(full.kind(), errors::Kind::NoRoom, "{full}");
+        assert_eq!(full.kind(), errors::ErrorKind::NoRoom, "{full}");
         // A version that was restored makes room.
         client.restart("x", 1, None).unwrap();
         client.checkpoint("x", 3).unwrap();

@@ -2,7 +2,7 @@
 
 use super::regions::Regions;
 use engine::Engine;
-use errors::{Kind, Result};
+use errors::{ErrorKind, Result};
 use format::names;
 
 /// The order of the next reads.
@@ -22,7 +22,7 @@ impl Hints<'_> {
         names::validate(name, version)?;
         // A checkpoint that is in a file is prefetched only if the engine knows it.
         let found = self.engine.restores().find(name, version, |id| self.regions.of(name).part(id));
-        if let Some(error) = found.err().filter(|error| error.kind() != Kind::NotFound) {
+        if let Some(error) = found.err().filter(|error| error.kind() != ErrorKind::NotFound) {
             self.engine.files().warnings().once(format!(
                 "what is hinted as \"{name}\" version {version} is of no use until it is taken: {error}"
             ));

@@ -1,6 +1,6 @@
 //! Checkpoints that have what was written since the last one of their name (`incremental = true`).
 //!
-//! Writes to all regions are noted from the first checkpoint that has them ([`Written`]). Each checkpoint asks what was
+//! Writes to all regions are noted from the first checkpoint that has them ([`WriteWatch`]). Each checkpoint asks what was
 //! written, for all names at once, since asking begins anew; what a name has not taken yet is kept for it. A region is
 //! taken whole if it was not in the last checkpoint of the name, as it was, or if nobody can tell what was written.
 
@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use super::regions::Regions;
 use errors::Result;
-use format::delta::{Base, Sparse, Table};
+use format::delta::{Base, DeltaTable, Sparse};
 use os::memory::page_size;
 use os::network::random;
-use os::written::Written;
+use os::written::WriteWatch;
 use policy::changes::{choose, Has, Ranges, REST};
 
 /// The most ranges whose writes are noted, the largest first: each may cost the process two more mappings, of which the
@@ -32,7 +32,7 @@ pub(super) struct Incremental {
     /// The most checkpoints in a row that have changes alone.
     chain: u64,
     /// Tells what was written; or why nobody does.
-    written: std::result::Result<Written, String>,
+    written: std::result::Result<WriteWatch, String>,
     /// Ranges of whole pages to which writes are noted.
     watched: BTreeSet<(u64, u64)>,
     /// Ranges whose writes are not noted for so many checkpoints.
@@ -94,7 +94,7 @@ impl Incremental {
     pub(super) fn new(chain: usize, unseen: Option<String>) -> Incremental {
         let written = match unseen {
             Some(why) => Err(why),
-            None => Written::open().map_err(|error| error.to_string()),
+            None => WriteWatch::open().map_err(|error| error.to_string()),
         };
         Incremental {
             chain: chain as u64,
@@ -186,7 +186,7 @@ impl Incremental {
         let number = u64::from_le_bytes(random()?);
         let chain = base.map_or(0, |base| base.chain + 1);
         let base = base.map(|base| Base { version: base.version, number: base.number });
-        let table = Table { number, chain, base, regions: sparse }.encode();
+        let table = DeltaTable { number, chain, base, regions: sparse }.encode();
         self.open = Some((name.to_owned(), Last { version, number, chain, regions: noted }));
         Ok(Plan { table, changes, unwatched })
     }
@@ -353,7 +353,7 @@ mod tests {
                 incremental.plan((name, version), &[], &[], &Regions::default(), |_, _| true);
             incremental.taken();
             let table = plan.unwrap().table;
-            Table::read(table.len() as u64, |bytes, at| {
+            DeltaTable::read(table.len() as u64, |bytes, at| {
                 bytes.copy_from_slice(&table[at as usize..at as usize + bytes.len()]);
                 Ok(())
             })

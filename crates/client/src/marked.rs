@@ -49,7 +49,7 @@ impl Marked<'_> {
     /// version without it is the application's own.
     ///
     /// # Errors
-    /// [`errors::Kind::Invalid`] if the version's other regions are not those that are protected for the
+    /// [`errors::ErrorKind::Invalid`] if the version's other regions are not those that are protected for the
     /// name, with the same sizes. Others if there is no good copy.
     pub fn read(&mut self, name: &str, version: i32) -> Result<bool> {
         self.open_own(name, version)?;

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::files::SizeLimitOutlived;
 use os::sync::Mutex;
 
@@ -46,10 +46,11 @@ impl Drop for Offered {
 /// Its room is taken at once: memory that is mapped to a full file system ends the process.
 ///
 /// # Errors
-/// [`Kind::NotFound`] without a job that has a scratch directory; else the system's, with the directory.
+/// [`ErrorKind::NotFound`] without a job that has a scratch directory; else the system's, with the directory.
 pub fn make(len: usize) -> Result<File> {
     let none = "there is no job (VELOC_Init) with a scratch directory";
-    let directory = scratch().lock().clone().ok_or_else(|| Error::new(Kind::NotFound, none))?;
+    let directory =
+        scratch().lock().clone().ok_or_else(|| Error::new(ErrorKind::NotFound, none))?;
     let about = || format!("a file of {len} bytes in {}", directory.display());
     let _alive = SizeLimitOutlived::begin();
     let file = tempfile::tempfile_in(&directory).map_err(|e| Error::system(about(), &e))?;
@@ -77,6 +78,6 @@ mod tests {
         let error = make(1 << 62).unwrap_err().to_string();
         assert!(error.contains(&folder.path().display().to_string()), "{error}");
         drop(offered);
-        assert_eq!(make(1).unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(make(1).unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

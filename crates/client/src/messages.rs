@@ -4,8 +4,8 @@
 
 use std::ffi::c_int;
 
-use message_abi::log::{self, Bytes, Log, Range, Written, CHUNKS};
-use message_abi::{reason, Found};
+use message_abi::log::{self, Bytes, Log, ProtectedRange, WrittenLog, CHUNKS};
+use message_abi::{reason, TableLookup};
 
 use super::regions::{Group, Protected};
 use catalog::{Part, MESSAGES};
@@ -18,7 +18,7 @@ pub(crate) struct MessageLog(&'static Log);
 
 /// The message log as bytes, until the other library is told to forget them.
 #[derive(Debug)]
-pub(crate) struct Packed(Written, MessageLog);
+pub(crate) struct Packed(WrittenLog, MessageLog);
 
 impl Packed {
     /// The bytes of the log, without its chunks.
@@ -71,22 +71,22 @@ impl MessageLog {
     /// Finds the message log of this process, if it has one.
     pub(crate) fn find() -> Option<MessageLog> {
         match log::find() {
-            Found::Nothing => None,
-            Found::Other => {
+            TableLookup::Nothing => None,
+            TableLookup::Other => {
                 ::log::warn!(
                     "libveloc-mpi.so is of another version than this library: the log of messages is \
                      not in checkpoints"
                 );
                 None
             }
-            Found::Table(table) => Some(MessageLog(table)),
+            TableLookup::Table(table) => Some(MessageLog(table)),
         }
     }
 
     /// The log, for a checkpoint of these regions; nothing if no message was ever logged.
     pub(crate) fn write(self, regions: &Group) -> Result<Option<Packed>> {
         let ranges = ranges(regions);
-        let mut written = Written::nothing();
+        let mut written = WrittenLog::nothing();
         told(|reason, room| {
             let (ranges, count) = (ranges.as_ptr(), ranges.len());
             // SAFETY: as many ranges as said; the other places are the function's meanwhile.
@@ -146,10 +146,10 @@ pub(super) fn check_id(id: i32) -> Result<()> {
 }
 
 /// The ranges of host memory among regions.
-fn ranges(regions: &Group) -> Vec<Range> {
+fn ranges(regions: &Group) -> Vec<ProtectedRange> {
     let range = |(id, region): (i32, &Protected)| match region {
         Protected::Memory(memory) if memory.part == Part::Host => {
-            Some(Range { id, address: memory.address, len: memory.len })
+            Some(ProtectedRange { id, address: memory.address, len: memory.len })
         }
         _ => None,
     };

@@ -5,7 +5,7 @@ use super::Selection;
 use collective::one_run::of_several_runs;
 use collective::Search;
 use engine::restore::Restoring;
-use errors::{Kind, Result};
+use errors::{ErrorKind, Result};
 use format::identity::Identity;
 
 /// A checkpoint that is about to be open for recovery.
@@ -115,7 +115,7 @@ impl Opening<'_> {
                 let own = engine.restores().begin_restore_of_run(wanted, name, version, part_of);
                 // Who names a rank may restore what a job of any number of processes has left.
                 match (own, of) {
-                    (Err(error), Some(rank)) if error.kind() == Kind::OtherJob => engine
+                    (Err(error), Some(rank)) if error.kind() == ErrorKind::OtherJob => engine
                         .restores()
                         .begin_restore_of((rank, wanted), name, version, part_of)?,
                     (own, _) => own?,

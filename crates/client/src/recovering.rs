@@ -14,7 +14,7 @@ use catalog::{Part, Region, MESSAGES};
 use engine::place::Place;
 use engine::restore::Restoring;
 use engine::Engine;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// The memory and the objects that regions are copied back to.
 pub(super) struct Prepared {
@@ -47,7 +47,10 @@ impl Recovering<'_> {
         };
         if let Selection::Some(ids) = selection {
             if let Some(id) = ids.iter().find(|&&id| restoring.regions.iter().all(|r| r.id != id)) {
-                return Err(Error::new(Kind::NotFound, about(format!("it has no region {id}"))));
+                return Err(Error::new(
+                    ErrorKind::NotFound,
+                    about(format!("it has no region {id}")),
+                ));
             }
         }
         if restoring.regions.is_empty() {
@@ -99,7 +102,7 @@ impl Recovering<'_> {
                     }
                     id => format!("no memory is protected for its region {id}"),
                 };
-                return Err(Error::new(Kind::NotFound, about(why)));
+                return Err(Error::new(ErrorKind::NotFound, about(why)));
             };
             let memory = match protected {
                 Protected::Memory(memory) => memory,
@@ -152,7 +155,7 @@ impl Recovering<'_> {
             lacking.join(", ")
         );
         if !protected().any(|id| selection.has(id) && has(id)) {
-            return Err(Error::new(Kind::NotFound, text));
+            return Err(Error::new(ErrorKind::NotFound, text));
         }
         self.engine.files().warnings().once(format!("{text}: their memory stays as it is"));
         Ok(())
@@ -201,9 +204,9 @@ impl Recovering<'_> {
 pub(super) fn zeros(len: u64) -> Result<Vec<u8>> {
     let len = usize::try_from(len).unwrap_or(usize::MAX);
     let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(len)
-        .map_err(|_| Error::new(Kind::NoRoom, format!("there is no memory for {len} bytes")))?;
+    bytes.try_reserve_exact(len).map_err(|_| {
+        Error::new(ErrorKind::NoRoom, format!("there is no memory for {len} bytes"))
+    })?;
     bytes.resize(len, 0);
     Ok(bytes)
 }

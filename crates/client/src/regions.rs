@@ -9,7 +9,7 @@ use super::callbacks::Object;
 use super::Selection;
 use catalog::{Part, Region};
 use engine::deferred::Release;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::mark;
 use os::access::{self, Mappings};
 use policy::capture::Capture;
@@ -419,7 +419,7 @@ impl Group {
 }
 
 fn unknown(id: i32) -> Error {
-    Error::new(Kind::NotFound, format!("region {id} is not protected"))
+    Error::new(ErrorKind::NotFound, format!("region {id} is not protected"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::opening::{Begun, Opening};
 use super::recovering::{Prepared, Recovering};
 use super::regions::{Group, Memory, Protected};
 use super::{Client, Phase, Selection};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::names;
 use trace::Activity;
 
@@ -124,7 +124,7 @@ impl Client {
         self.sizes_asked.set(true);
         restoring.regions.iter().find(|region| region.id == id).map(|r| r.size).ok_or_else(|| {
             Error::new(
-                Kind::NotFound,
+                ErrorKind::NotFound,
                 format!(
                     "checkpoint \"{}\" version {} has no region {id}",
                     restoring.name, restoring.version
@@ -142,7 +142,7 @@ impl Client {
         let regions = self.engine.restores().regions_to_restore(id, name, version, part_of)?;
         regions.iter().find(|found| found.id == region).map(|found| found.size).ok_or_else(|| {
             Error::new(
-                Kind::NotFound,
+                ErrorKind::NotFound,
                 format!("checkpoint \"{name}\" version {version} has no region {region}"),
             )
         })

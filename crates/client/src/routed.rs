@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::{Client, Phase};
 use catalog::FileLevel;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::Files;
 use os::files::Folder;
 use trace::metrics::{Cause, Stop};
@@ -56,12 +56,12 @@ impl Routed {
     /// The bytes of the file.
     ///
     /// # Errors
-    /// [`Kind::NotFound`]: the application has not written it; else the system's.
+    /// [`ErrorKind::NotFound`]: the application has not written it; else the system's.
     pub(crate) fn check_written(&self) -> Result<u64> {
         let path = self.temporary.display();
         let found = fs::metadata(&self.temporary).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
-                Error::new(Kind::NotFound, format!("nothing was written to {path}"))
+                Error::new(ErrorKind::NotFound, format!("nothing was written to {path}"))
             }
             _ => Error::system(format!("stat {path}"), &error),
         });

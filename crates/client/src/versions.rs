@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use catalog::FileLevel;
 use engine::Engine;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use policy::rounds::FileState;
 
 /// The versions of this process's checkpoints.
@@ -116,5 +116,5 @@ impl Versions<'_> {
 
 /// Whether a checkpoint is missing or cannot be read, which is as good as missing.
 pub fn is_lost(error: &Error) -> bool {
-    matches!(error.kind(), Kind::NotFound | Kind::Corrupt | Kind::System)
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt | ErrorKind::System)
 }

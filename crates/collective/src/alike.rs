@@ -6,7 +6,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use super::pass::{decode, encode};
 use config::{Config, Mode};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
 use mpi::Comm;
 
@@ -91,7 +91,9 @@ pub fn judge(what: &str, labels: &[&str], all: &[Given]) -> Result<()> {
     for (rank, one) in all.iter().enumerate() {
         match one {
             Ok(texts) => given.push(texts),
-            Err(why) => return Err(Error::new(Kind::Internal, format!("process {rank}: {why}"))),
+            Err(why) => {
+                return Err(Error::new(ErrorKind::Internal, format!("process {rank}: {why}")))
+            }
         }
     }
     let differences: Vec<String> = labels

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::protect::Rebuilding;
 use ::files::Files;
 use erasure::encoding::Member;
-use errors::Kind;
+use errors::ErrorKind;
 use os::files;
 
 impl Rebuilding<'_> {
@@ -45,7 +45,7 @@ impl Rebuilding<'_> {
 fn is_member(store: &Files, path: &Path, member: &Member) -> Option<bool> {
     match store.checks().has_content(path, member.len, member.digest, || Ok(())) {
         Ok(is_one) => Some(is_one),
-        Err(error) if error.kind() == Kind::NotFound => None,
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => {
             log::warn!("{error}");
             Some(false)

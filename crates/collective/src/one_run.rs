@@ -3,7 +3,7 @@
 
 use super::pass::gather;
 use super::search::Search;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
 use format::identity::{common, Identity};
 
@@ -86,7 +86,7 @@ impl Search<'_> {
 /// Why a version is not restored.
 pub fn of_several_runs(name: &str, version: i32) -> Error {
     Error::new(
-        Kind::NotFound,
+        ErrorKind::NotFound,
         format!(
             "version {version} of \"{name}\" is of different runs on different processes, or of different \
              moments of this one: a run was killed, or a number taken again, before all of them had it"

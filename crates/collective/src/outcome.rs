@@ -2,7 +2,7 @@
 
 use super::alike;
 use super::pass::{agree, gather};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use mpi::Comm;
 
 /// This process's result, if all processes have succeeded. Collective.
@@ -31,7 +31,7 @@ pub(super) fn all_or_none<T>(comm: &Comm, own: Result<T>) -> Result<Result<T>> {
             [_] => format!("; {} has failed as well", alike::processes(others)),
             _ => format!("; {} have failed as well", alike::processes(others)),
         };
-        let error = Error::new(Kind::Internal, format!("process {first}: {why}{more}"));
+        let error = Error::new(ErrorKind::Internal, format!("process {first}: {why}{more}"));
         Err(error.told_by_another())
     }))
 }

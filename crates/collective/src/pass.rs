@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use mpi::Comm;
 
 /// Whether `mine` is true on every process of the communicator. Collective.
@@ -21,11 +21,11 @@ pub(super) fn gather<T: Serialize + DeserializeOwned + Default>(
 }
 
 pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
-    postcard::to_stdvec(message).map_err(|error| Error::new(Kind::Internal, error.to_string()))
+    postcard::to_stdvec(message).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))
 }
 
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     postcard::from_bytes(bytes).map_err(|error| {
-        Error::new(Kind::Corrupt, format!("what another process passed over MPI: {error}"))
+        Error::new(ErrorKind::Corrupt, format!("what another process passed over MPI: {error}"))
     })
 }

@@ -8,15 +8,15 @@ use config::Config;
 use engine::Engine;
 use erasure::encoding::Encoding;
 use erasure::layout::Intact;
-use erasure::membership::{self, ProcessInfo, Settings};
-use erasure::node::{Node, Prepared};
-use erasure::parity::{self, Header, ParityFile};
+use erasure::membership::{self, ErasureSettings, ProcessInfo};
+use erasure::node::{Node, PreparedNode};
+use erasure::parity::{self, ParityFile, ParityHeader};
 use erasure::remote_pieces::RemotePieces;
-use erasure::served::{ServedFile, Source};
+use erasure::served::{FileToServe, ServedFile};
 use erasure::stream;
 use erasure::survey::{Inventory, Rebuild, Survey};
 use erasure::wire::FileId;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
 use mpi::Comm;
 use os::files::{self, Durability};
@@ -40,7 +40,7 @@ pub(super) fn join(config: &Config, comm: &Comm) -> Result<Option<Node>> {
     for (rank, bytes) in infos.iter().enumerate() {
         let info: std::result::Result<Option<ProcessInfo>, String> =
             if bytes.is_empty() { Ok(None) } else { decode(bytes)? };
-        let failed = |error| Error::new(Kind::System, format!("number {rank}: {error}"));
+        let failed = |error| Error::new(ErrorKind::System, format!("number {rank}: {error}"));
         all.push(info.map_err(failed)?);
     }
     let own = comm.rank()?;
@@ -56,13 +56,16 @@ pub(super) fn join(config: &Config, comm: &Comm) -> Result<Option<Node>> {
     }
 }
 
-fn prepare(config: &Config) -> Result<Option<Prepared>> {
+fn prepare(config: &Config) -> Result<Option<PreparedNode>> {
     let Some(interval) = config.ec_interval.filter(|_| config.protects_scratch()) else {
         return Ok(None);
     };
-    let settings =
-        Settings { interval, group: config.ec_group as u32, parities: config.ec_parity as u32 };
-    Prepared::new(settings, config.failure_domain.as_deref()).map(Some)
+    let settings = ErasureSettings {
+        interval,
+        group: config.ec_group as u32,
+        parities: config.ec_parity as u32,
+    };
+    PreparedNode::new(settings, config.failure_domain.as_deref()).map(Some)
 }
 
 /// What the processes of a job with erasure coding do to have what some of them have lost.
@@ -127,7 +130,7 @@ impl<'a> Rebuilding<'a> {
                 let what = format!(
                     "version {missing}, of which it is a delta, is not the one that it was"
                 );
-                return Ok(Some(Error::new(Kind::NotFound, what)));
+                return Ok(Some(Error::new(ErrorKind::NotFound, what)));
             }
             let base = missing as i32;
             let about = |why: Error| why.within(format!("version {base}, of which it is a delta"));
@@ -174,7 +177,7 @@ impl<'a> Rebuilding<'a> {
         }
         if !all {
             let what = "another process could not rebuild its file";
-            return Ok(Some(Error::new(Kind::NotFound, what)));
+            return Ok(Some(Error::new(ErrorKind::NotFound, what)));
         }
         // The parities are made again, so that a second loss can be rebuilt.
         let without = survey.without_parities();
@@ -185,12 +188,12 @@ impl<'a> Rebuilding<'a> {
     }
 
     /// The header of this process's parity file of a version, if it has one.
-    pub(super) fn own_header(&self, name: &str, version: i32) -> Option<Header> {
+    pub(super) fn own_header(&self, name: &str, version: i32) -> Option<ParityHeader> {
         let path = self.engine.files().places().parity_path(name, version).ok()?;
         let found = match ParityFile::read(&path) {
             Ok(found) => found.header,
             Err(error) => {
-                if error.kind() != Kind::NotFound {
+                if error.kind() != ErrorKind::NotFound {
                     log::warn!("{error}");
                 }
                 return None;
@@ -228,7 +231,7 @@ impl<'a> Rebuilding<'a> {
                 match parity::digest(&file, &path) {
                     Ok(found) if found == (member.len, member.digest) => {
                         whole.data = true;
-                        let source = Source { file: file.into(), path, start: 0 };
+                        let source = FileToServe { file: file.into(), path, start: 0 };
                         offers.push(node.served().serve(id(member.digest), source));
                         break;
                     }
@@ -243,7 +246,7 @@ impl<'a> Rebuilding<'a> {
                     Ok(found) => {
                         whole.parity = true;
                         let (file, path, start) = (found.file, found.path, found.start);
-                        let source = Source { file: file.into(), path, start };
+                        let source = FileToServe { file: file.into(), path, start };
                         offers.push(node.served().serve(id(found.header.payload), source));
                     }
                     Err(error) => log::warn!("{error}"),

@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use super::pass::gather;
 use super::protect::Rebuilding;
-use erasure::digest_votes::{undisputed, Content, DigestVotes, Verdict};
+use erasure::digest_votes::{undisputed, DigestVotes, FileIdentity, FileVerdict};
 use erasure::encoding::Encoding;
 use erasure::node::Node;
 use erasure::parity::{self, ParityFile};
-use erasure::served::{ServedFile, Source};
+use erasure::served::{FileToServe, ServedFile};
 use erasure::stream::Piece;
 use erasure::wire::{FileId, LONGEST_READ};
-use errors::{Error, Kind, Result};
-use format::checksum::{Checksum, Hasher};
+use errors::{Error, ErrorKind, Result};
+use format::checksum::{Checksum, ChecksumHasher};
 use format::identity::Identity;
 use os::files::{self, Durability};
 use os::network;
@@ -46,7 +46,7 @@ struct Found {
     piece: Piece,
     /// For a file-based checkpoint, the path that the application asked to have routed.
     routed: Option<String>,
-    content: Content,
+    content: FileIdentity,
     /// The run that made it.
     identity: Identity,
     /// For a parity file, its encoding.
@@ -124,7 +124,7 @@ impl Rebuilding<'_> {
                 }
             }
         }
-        let fetched: Vec<Vec<(Piece, Content)>> = gather(comm, &fetched)?;
+        let fetched: Vec<Vec<(Piece, FileIdentity)>> = gather(comm, &fetched)?;
         drop(offers);
         // All copies of files that have arrived are removed: they would be old ones some day.
         let is_home = |found: &&Found| {
@@ -205,15 +205,22 @@ impl Rebuilding<'_> {
         let file = files::open(&path).ok()?;
         let (len, digest) = parity::digest(&file, &path).ok()?;
         let identity = self.engine.files().runs().identity_of(&file, &path);
-        let source = Source { file: file.into(), path, start: 0 };
+        let source = FileToServe { file: file.into(), path, start: 0 };
         offers.push(self.node.served().serve(id(name, version, rank, piece), source));
-        Some(Found { rank, piece, routed, content: Content { len, digest }, identity, encoding })
+        Some(Found {
+            rank,
+            piece,
+            routed,
+            content: FileIdentity { len, digest },
+            identity,
+            encoding,
+        })
     }
 
     /// Chooses among this process's files that others have found: the finder's rank, and the file.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if the files differ and nobody can tell which is the right one.
+    /// [`ErrorKind::Corrupt`] if the files differ and nobody can tell which is the right one.
     fn choose<'a>(
         &self,
         (name, version): (&str, i32),
@@ -234,7 +241,7 @@ impl Rebuilding<'_> {
         let is_old = |found: &Found| match (&found.encoding, kept) {
             (Some(encoding), _) => !said.admits(encoding),
             (None, Some(kept)) => found.content.digest != kept,
-            (None, None) => said.verdict(own, found.content) == Verdict::Wrong,
+            (None, None) => said.verdict(own, found.content) == FileVerdict::Wrong,
         };
         let place = |from: u32| &all[from as usize].place;
         let mine = |found: &&Found| found.rank == own && found.piece == piece;
@@ -256,7 +263,7 @@ impl Rebuilding<'_> {
         match undisputed(&candidates, |(_, one), (_, other)| one.content == other.content) {
             Ok(chosen) => Ok(chosen.copied()),
             Err(((one, first), (other, second))) => Err(Error::new(
-                Kind::Corrupt,
+                ErrorKind::Corrupt,
                 format!(
                     "there are two {what}s of checkpoint \"{name}\" version {version} of number \
                      {own}, and which is the right one cannot be told: in {} (SHA-256 {}) and in {} \
@@ -314,13 +321,13 @@ fn fetch(
     node: &Node,
     from: u32,
     id: FileId,
-    Content { len, digest }: Content,
+    FileIdentity { len, digest }: FileIdentity,
     temporary: &Path,
 ) -> Result<()> {
     let mut peer = node.call(from)?;
     let file = files::create(temporary)?;
     let mut buffer = vec![0; len.min(u64::from(LONGEST_READ)) as usize];
-    let (mut done, mut hasher) = (0, Hasher::default());
+    let (mut done, mut hasher) = (0, ChecksumHasher::default());
     while done < len {
         let bytes = &mut buffer[..(len - done).min(u64::from(LONGEST_READ)) as usize];
         peer.request(id.clone(), done, bytes.len())?;
@@ -333,5 +340,8 @@ fn fetch(
         // Once the file has its name, its bytes may be synced, too.
         return files::finish_write(&file, temporary, Durability::Unsynced);
     }
-    Err(Error::new(Kind::Corrupt, format!("number {from} has given other bytes than it has found")))
+    Err(Error::new(
+        ErrorKind::Corrupt,
+        format!("number {from} has given other bytes than it has found"),
+    ))
 }

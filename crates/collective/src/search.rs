@@ -6,7 +6,7 @@ use super::pass::agree;
 use super::protect::Rebuilding;
 use config::NewestBy;
 use engine::Engine;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::Files;
 use format::names;
 use mpi::Comm;
@@ -351,7 +351,7 @@ fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Res
 }
 
 fn pass_over(files: &Files, name: &str, version: i32, error: &Error) {
-    if error.kind() == Kind::OtherJob {
+    if error.kind() == ErrorKind::OtherJob {
         // The error is the same for all versions: it is printed once.
         files.warnings().once(error.to_string());
         return;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::settings::refused;
-use super::{ini, value, Proof};
+use super::{ini, value, ProofPolicy};
 use errors::Result;
 
 /// The directories with files of checkpoints.
@@ -17,7 +17,7 @@ pub struct Directories {
     /// The directory with checksums and with the tables of aggregated files.
     pub meta: Option<PathBuf>,
     /// Whether a file that does not fit its proof is restored.
-    pub proof: Proof,
+    pub proof: ProofPolicy,
 }
 
 impl Directories {
@@ -84,11 +84,11 @@ mod tests {
                 scratch: Some("/s".into()),
                 persistent: None,
                 meta: Some("/other".into()),
-                proof: Proof::Accept,
+                proof: ProofPolicy::Accept,
             }
         );
-        assert_eq!(read("proof = yes", &[]).unwrap().proof, Proof::Check);
-        assert_eq!(read(text, &[("VELOC_PROOF", "off")]).unwrap().proof, Proof::Off);
+        assert_eq!(read("proof = yes", &[]).unwrap().proof, ProofPolicy::Check);
+        assert_eq!(read(text, &[("VELOC_PROOF", "off")]).unwrap().proof, ProofPolicy::Off);
         let error = read("mode = sync\nnonsense", &[]).unwrap_err().to_string();
         assert!(error.contains("x.cfg, line 2"), "{error}");
         let error = read("meta = ~/m", &[]).unwrap_err().to_string();

@@ -10,7 +10,7 @@ use ini::{Ini, ParseOption};
 
 /// The content of a configuration file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Content {
+pub(crate) struct IniContent {
     /// The keys (lower case) and values of the root section, in the order of the file. A key that
     /// is given twice is here twice.
     pub root: Vec<(String, String)>,
@@ -28,7 +28,7 @@ pub(crate) struct Malformed {
 }
 
 /// Reads `text`.
-pub(crate) fn read(text: &str) -> Result<Content, Malformed> {
+pub(crate) fn read(text: &str) -> Result<IniContent, Malformed> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut plain = String::with_capacity(text.len());
     for (index, line) in text.lines().enumerate() {
@@ -40,7 +40,7 @@ pub(crate) fn read(text: &str) -> Result<Content, Malformed> {
     let parsed = Ini::load_from_str_opt(&plain, options)
         .map_err(|e| Malformed { line: e.line, reason: e.msg.into_owned() })?;
 
-    let mut content = Content::default();
+    let mut content = IniContent::default();
     for (section, properties) in &parsed {
         match section {
             None => content.root.extend(

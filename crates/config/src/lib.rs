@@ -27,9 +27,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::files;
-use settings::{Setting, Settings};
+use settings::{Setting, SettingsByKey};
 
 pub use directories::Directories;
 pub use document::markdown;
@@ -93,7 +93,7 @@ pub enum NewestBy {
 
 /// Whether checkpoint files have proofs, and what these decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Proof {
+pub enum ProofPolicy {
     /// Each file gets a proof, and a file that does not fit its proof is not restored.
     #[default]
     Check,
@@ -137,7 +137,7 @@ impl PrintErrors {
 
 /// By which means a page is touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TouchMethod {
+pub enum TouchMeans {
     /// The library chooses.
     Auto,
     /// `madvise(MADV_POPULATE_WRITE)`.
@@ -178,7 +178,7 @@ pub struct Config {
     /// Threads that touch pages, 0 to 256. 0: the library chooses.
     pub touch_threads: usize,
     /// By which means pages are touched.
-    pub touch_method: TouchMethod,
+    pub touch_method: TouchMeans,
     /// Ask for transparent huge pages.
     pub huge_pages: bool,
     /// How host memory is registered with the driver.
@@ -207,7 +207,7 @@ pub struct Config {
     /// Versions of each name that stay in scratch. 0: all.
     pub scratch_versions: usize,
     /// Whether files have proofs.
-    pub proof: Proof,
+    pub proof: ProofPolicy,
     /// A SHA-256 of each file is kept, and compared before a file is used.
     pub chksum: bool,
     /// How the workers compress the files that they write.
@@ -277,7 +277,7 @@ impl Config {
             false => "environment (the name of the configuration file is empty)".to_owned(),
         };
         let mut read =
-            read(Given::by_text(&text, &origin)?, |name| os::environment::var(name).ok())?;
+            read(SourceValues::by_text(&text, &origin)?, |name| os::environment::var(name).ok())?;
         read.1.extend(read.0.elsewhere(path).filter(|_| named));
         Ok(Config { file: std::path::absolute(path).ok(), ..told(read) })
     }
@@ -288,7 +288,7 @@ impl Config {
     /// An option without a key, an unknown key, a key that is given twice (the message names it and both
     /// values), and what [`Config::load`] refuses in a file, with "option" in place of the file.
     pub fn from_options(options: &[(&str, &str)]) -> Result<Config> {
-        let given = Given::by_options(options)?;
+        let given = SourceValues::by_options(options)?;
         check_environment()?;
         Ok(told(read(given, |name| os::environment::var(name).ok())?))
     }
@@ -302,7 +302,7 @@ impl Config {
         text: &str,
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<(Config, Vec<String>)> {
-        read(Given::by_text(text, "configuration")?, env)
+        read(SourceValues::by_text(text, "configuration")?, env)
     }
 }
 
@@ -355,7 +355,7 @@ fn told((config, mut warnings): (Config, Vec<String>)) -> Config {
 }
 
 /// The values beside the environment: those of a file, or the options of a call.
-struct Given {
+struct SourceValues {
     /// The name of the source in messages.
     origin: String,
     /// The name of one of the values in messages.
@@ -368,11 +368,11 @@ struct Given {
     strict: bool,
 }
 
-impl Given {
+impl SourceValues {
     /// The values of a file's text, which messages call `origin`.
-    fn by_text(text: &str, origin: &str) -> Result<Given> {
+    fn by_text(text: &str, origin: &str) -> Result<SourceValues> {
         let content = ini::read(text).map_err(|error| malformed(origin, &error))?;
-        Ok(Given {
+        Ok(SourceValues {
             origin: origin.to_owned(),
             each: origin.to_owned(),
             pairs: content.root,
@@ -382,8 +382,8 @@ impl Given {
     }
 
     /// The values of a call's options.
-    fn by_options(options: &[(&str, &str)]) -> Result<Given> {
-        Ok(Given {
+    fn by_options(options: &[(&str, &str)]) -> Result<SourceValues> {
+        Ok(SourceValues {
             origin: "options".to_owned(),
             each: "option".to_owned(),
             pairs: options::read(options)?,
@@ -396,7 +396,7 @@ impl Given {
 /// The text of a configuration file.
 fn read_text(path: &Path) -> Result<String> {
     let within = |error: Error| {
-        Error::new(Kind::System, format!("configuration file {}: {error}", path.display()))
+        Error::new(ErrorKind::System, format!("configuration file {}: {error}", path.display()))
     };
     // Opening never waits, as for the writer of a pipe.
     let file = files::open(path).map_err(within)?;
@@ -427,8 +427,11 @@ fn variable(text: Option<String>) -> Option<String> {
 }
 
 /// Reads the given values, which the environment overrides.
-fn read(given: Given, env: impl Fn(&str) -> Option<String>) -> Result<(Config, Vec<String>)> {
-    let Given { origin, each, pairs, sections, strict } = given;
+fn read(
+    given: SourceValues,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<(Config, Vec<String>)> {
+    let SourceValues { origin, each, pairs, sections, strict } = given;
     let mut warnings = Vec::new();
     for section in &sections {
         warnings.push(format!(
@@ -436,7 +439,7 @@ fn read(given: Given, env: impl Fn(&str) -> Option<String>) -> Result<(Config, V
         ));
     }
 
-    let mut settings = Settings::default();
+    let mut settings = SettingsByKey::default();
     for (name, text) in pairs {
         let Some(key) = keys::find(&name) else {
             let unknown = format!("{each}: unknown key {name}");

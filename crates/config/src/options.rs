@@ -34,14 +34,14 @@ pub(super) fn read(options: &[(&str, &str)]) -> Result<Vec<(String, String)>> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Config, Given};
+    use super::super::{Config, SourceValues};
     use super::*;
 
     fn config(options: &[(&str, &str)], env: &[(&str, &str)]) -> Result<(Config, Vec<String>)> {
         let variable = |name: &str| {
             env.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string())
         };
-        super::super::read(Given::by_options(options)?, variable)
+        super::super::read(SourceValues::by_options(options)?, variable)
     }
 
     /// Catches an option that counts for less than the default, or for more than the environment.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::keys::{self, Role, KEYS};
 use super::value::{self, Allowed};
 use super::{
-    Compress, Config, Mode, NewestBy, Pin, RestoreOrder, SyncFiles, Touch, TouchMethod,
+    Compress, Config, Mode, NewestBy, Pin, RestoreOrder, SyncFiles, Touch, TouchMeans,
     LARGEST_GROUP, LARGEST_PIN_CHUNK, LONGEST_HAND_OVER, LONGEST_WATCHDOG, MOST_PARALLEL,
     MOST_TOUCH_THREADS, MOST_VERSIONS,
 };
@@ -25,11 +25,11 @@ pub(super) struct Setting {
 
 /// The values that were given, by key.
 #[derive(Default)]
-pub(super) struct Settings {
+pub(super) struct SettingsByKey {
     pub(super) given: HashMap<&'static str, Setting>,
 }
 
-impl Settings {
+impl SettingsByKey {
     /// Refuses what this version cannot do, and warns about what it ignores.
     pub(super) fn judge_unsupported(&self, warnings: &mut Vec<String>) -> Result<()> {
         // One warning for keys that have the same replacement.
@@ -126,9 +126,9 @@ impl Settings {
                 .required("touch_threads", origin, |text| value::count(text, MOST_TOUCH_THREADS))?,
             touch_method: self.required("touch_method", origin, |text| {
                 let words = [
-                    ("auto", TouchMethod::Auto),
-                    ("populate", TouchMethod::Populate),
-                    ("write", TouchMethod::Write),
+                    ("auto", TouchMeans::Auto),
+                    ("populate", TouchMeans::Populate),
+                    ("write", TouchMeans::Write),
                 ];
                 value::choice(text, &words)
             })?,

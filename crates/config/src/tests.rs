@@ -35,7 +35,7 @@ fn defaults() {
             newest_by: NewestBy::Number,
             touch: Touch::Auto,
             touch_threads: 0,
-            touch_method: TouchMethod::Auto,
+            touch_method: TouchMeans::Auto,
             huge_pages: true,
             pin: Pin::Chunked,
             pin_chunk_size: 8 << 20,
@@ -49,7 +49,7 @@ fn defaults() {
             persistent_interval: Some(0),
             max_versions: 0,
             scratch_versions: 0,
-            proof: Proof::Check,
+            proof: ProofPolicy::Check,
             chksum: false,
             meta: None,
             compress: Compress::None,
@@ -100,7 +100,7 @@ fn every_key_is_read() {
             newest_by: NewestBy::Time,
             touch: Touch::Concurrent,
             touch_threads: 16,
-            touch_method: TouchMethod::Populate,
+            touch_method: TouchMeans::Populate,
             huge_pages: false,
             pin: Pin::Chunked,
             pin_chunk_size: 1 << 30,
@@ -114,7 +114,7 @@ fn every_key_is_read() {
             persistent_interval: None,
             max_versions: 3,
             scratch_versions: 2,
-            proof: Proof::Accept,
+            proof: ProofPolicy::Accept,
             chksum: true,
             meta: Some("/m".into()),
             compress: Compress::None,
@@ -174,7 +174,7 @@ fn bad_values_name_key_value_place_and_what_is_allowed() {
         ("host_capture", "cow", "auto, copy, protect, fork"),
     ] {
         let from_file = with(&format!("{key} = {value}")).unwrap_err();
-        assert_eq!(from_file.kind(), Kind::Invalid);
+        assert_eq!(from_file.kind(), ErrorKind::Invalid);
         let variable = format!("VELOC_{}", key.to_ascii_uppercase());
         let from_env = text_and_env(LEAST, &[(variable.as_str(), value)]).unwrap_err();
         for (message, place) in
@@ -358,7 +358,7 @@ fn files() {
     assert!(message.contains("line 4") && message.contains("UTF-8"), "{message}");
 
     let missing = Config::load(Path::new("/nonexistent/veloc.cfg")).unwrap_err();
-    assert_eq!(missing.kind(), Kind::System);
+    assert_eq!(missing.kind(), ErrorKind::System);
     assert!(missing.to_string().contains("/nonexistent/veloc.cfg"), "{missing}");
 }
 

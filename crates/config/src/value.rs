@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::{Compress, PrintErrors, Proof};
+use super::{Compress, PrintErrors, ProofPolicy};
 use policy::capture::{Capture, ROWS};
 
 /// The values that are allowed, when another one was given.
@@ -56,8 +56,15 @@ pub(crate) fn host_capture(text: &str) -> Result<Option<Capture>, Allowed> {
 }
 
 /// Whether files have proofs.
-pub(crate) fn proof(text: &str) -> Result<Proof, Allowed> {
-    choice(text, &[("check", Proof::Check), ("accept", Proof::Accept), ("off", Proof::Off)])
+pub(crate) fn proof(text: &str) -> Result<ProofPolicy, Allowed> {
+    choice(
+        text,
+        &[
+            ("check", ProofPolicy::Check),
+            ("accept", ProofPolicy::Accept),
+            ("off", ProofPolicy::Off),
+        ],
+    )
 }
 
 /// How files are compressed. Without a level Zstandard has its own default.

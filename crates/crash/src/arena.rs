@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Addresses are reserved, memory is taken as it is used. All that is kept grows by doubling, and so nothing is freed.
 const ROOM: usize = 4 << 30;
 
-struct Arena {
+struct ArenaAllocator {
     /// 0: none yet.
     base: AtomicUsize,
     used: AtomicUsize,
 }
 
 #[global_allocator]
-static ARENA: Arena = Arena { base: AtomicUsize::new(0), used: AtomicUsize::new(0) };
+static ARENA: ArenaAllocator =
+    ArenaAllocator { base: AtomicUsize::new(0), used: AtomicUsize::new(0) };
 
-impl Arena {
+impl ArenaAllocator {
     fn base(&self) -> usize {
         let base = self.base.load(Ordering::Acquire);
         if base != 0 {
@@ -37,7 +38,7 @@ impl Arena {
 }
 
 // SAFETY: no two calls give the same bytes, all lie in the mapping, and are aligned: the mapping is, for all that is asked for.
-unsafe impl GlobalAlloc for Arena {
+unsafe impl GlobalAlloc for ArenaAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let base = self.base();
         // Room for the alignment, too.

@@ -6,7 +6,7 @@ pub(crate) mod plain {
     use std::ptr::null_mut;
     use std::sync::atomic::{AtomicPtr, Ordering};
 
-    type Copy = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
+    type CopyFunction = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
     type Set = unsafe extern "C" fn(*mut c_void, c_int, usize) -> *mut c_void;
 
     /// The C library's functions; null before the start, when few bytes are copied.
@@ -30,7 +30,11 @@ pub(crate) mod plain {
         if !copy.is_null() {
             // SAFETY: that function; the caller's promise.
             unsafe {
-                std::mem::transmute::<*mut c_void, Copy>(copy)(to.cast(), from.cast(), bytes)
+                std::mem::transmute::<*mut c_void, CopyFunction>(copy)(
+                    to.cast(),
+                    from.cast(),
+                    bytes,
+                )
             };
             return;
         }

@@ -6,12 +6,12 @@ use std::ffi::{c_char, c_int, CString};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
-use crate::image::{mixed, Coin, Crash, Few, Known, Line, Model};
-use crate::state::{File, State};
+use crate::image::{mixed, Coin, Crash, Few, Line, LineContents, Model};
+use crate::state::{File, SimulationState};
 use crate::text::{create, fail, interrupted, write_all, write_file, Text};
 
 /// What is needed to start the tool, found while memory may be allocated.
-struct Start {
+struct ToolStart {
     tokens: c_int,
     /// The environment of the program, without the plan.
     environment: Vec<*const c_char>,
@@ -19,11 +19,11 @@ struct Start {
 }
 
 // SAFETY: the pointers are to strings that it owns.
-unsafe impl Send for Start {}
+unsafe impl Send for ToolStart {}
 // SAFETY: as above; nothing changes them.
-unsafe impl Sync for Start {}
+unsafe impl Sync for ToolStart {}
 
-static START: OnceLock<Start> = OnceLock::new();
+static START: OnceLock<ToolStart> = OnceLock::new();
 
 /// Prepares for crashes of this plan.
 pub(crate) fn prepare(tokens: &std::ffi::CStr, environment: Vec<CString>) {
@@ -39,7 +39,7 @@ pub(crate) fn prepare(tokens: &std::ffi::CStr, environment: Vec<CString>) {
     unsafe { libc::close(low) };
     let mut pointers: Vec<*const c_char> = environment.iter().map(|word| word.as_ptr()).collect();
     pointers.push(null());
-    let start = Start { tokens: high, environment: pointers, _words: environment };
+    let start = ToolStart { tokens: high, environment: pointers, _words: environment };
     drop(START.set(start));
 }
 
@@ -50,7 +50,7 @@ fn fork() -> libc::pid_t {
 }
 
 /// Makes a crash before the present access, and goes on.
-pub(crate) fn crash(state: &State) {
+pub(crate) fn crash(state: &SimulationState) {
     let (Some(start), Some(plan)) = (START.get(), &state.plan) else { return };
     let mut token = 0_u8;
     loop {
@@ -89,7 +89,7 @@ pub(crate) fn crash(state: &State) {
 }
 
 /// Writes what the crash leaves, and becomes the tool.
-fn leave(state: &State, start: &Start) -> ! {
+fn leave(state: &SimulationState, start: &ToolStart) -> ! {
     let Some(plan) = &state.plan else { fail("no plan", b"") };
     let nth = mixed(&[plan.seed, state.now]) as usize % plan.coins.len().max(1);
     let coin = plan.coins.get(nth).copied().unwrap_or(Coin::Cache);
@@ -162,7 +162,7 @@ fn open(of: &File) -> u64 {
 /// Writes what is left of a file. Pages of zeros are left to the file system. `few`: those, and how many lines or pages
 /// came before.
 fn write_image(
-    state: &State,
+    state: &SimulationState,
     nth: usize,
     crash: &Crash,
     few: &mut (Few, u64),
@@ -188,7 +188,7 @@ fn write_image(
         let mut zero = true;
         for (at, left) in page.iter_mut().enumerate().take(count) {
             let line = first + at;
-            let known = Known {
+            let known = LineContents {
                 stored: of.stored(line),
                 drained: of.drained(line),
                 evicted: of.evicted(line),

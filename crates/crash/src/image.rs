@@ -34,7 +34,7 @@ pub(crate) struct Crash {
 
 /// What is known of a line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct LineContents {
     /// What the program sees.
     pub(crate) stored: Line,
     /// What was flushed and drained last.
@@ -97,8 +97,8 @@ impl Crash {
     }
 
     /// What is left of a line of a file, by its number. `few`: it is one of the few, or in such a page.
-    pub(crate) fn leaves(&self, file: u64, line: u64, known: &Known, few: bool) -> Line {
-        let Known { stored, drained, evicted } = *known;
+    pub(crate) fn leaves(&self, file: u64, line: u64, known: &LineContents, few: bool) -> Line {
+        let LineContents { stored, drained, evicted } = *known;
         let chance = match self.coin {
             Coin::Cache => None,
             Coin::Chance(chance) => Some(chance),
@@ -146,7 +146,7 @@ mod tests {
     const OLD: Line = [1; 8];
     const NEW: Line = [2; 8];
     const LEFT: Line = [3; 8];
-    const KNOWN: Known = Known { stored: NEW, drained: OLD, evicted: LEFT };
+    const KNOWN: LineContents = LineContents { stored: NEW, drained: OLD, evicted: LEFT };
 
     fn crash(model: Model, coin: Coin, number: u64) -> Crash {
         Crash { model, coin, seed: 7, number }
@@ -171,7 +171,7 @@ mod tests {
         all(Model::Power, Coin::Cache, LEFT);
         all(Model::Page, Coin::Cache, OLD);
         // What was flushed and drained is the same whatever the coin says.
-        let same = Known { stored: OLD, drained: OLD, evicted: OLD };
+        let same = LineContents { stored: OLD, drained: OLD, evicted: OLD };
         for line in 0..1000 {
             let left = crash(Model::Power, Coin::Chance(0.5), 1).leaves(0, line, &same, false);
             assert_eq!(left, OLD);

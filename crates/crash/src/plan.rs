@@ -11,7 +11,7 @@ pub(crate) const VARIABLE: &str = "VELOC_CRASH_PLAN";
 
 /// A place where the program calls flush, drain or mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct CallPlace {
     pub(crate) kind: String,
     pub(crate) offset: u64,
     pub(crate) object: String,
@@ -19,7 +19,7 @@ pub(crate) struct Place {
 
 /// The plan of a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct RunPlan {
     /// Otherwise it is one that goes on after a crash, or one without a simulation.
     pub(crate) track: bool,
     pub(crate) folder: CString,
@@ -33,15 +33,15 @@ pub(crate) struct Plan {
     /// A FIFO: a byte for each crash that may be looked at.
     pub(crate) tokens: CString,
     pub(crate) tool: CString,
-    pub(crate) left_out: Option<Place>,
+    pub(crate) left_out: Option<CallPlace>,
     /// The accesses to crash before, in order.
     pub(crate) crashes: Vec<u64>,
 }
 
-impl Plan {
+impl RunPlan {
     /// Reads a plan; the error is the line that cannot be read.
-    pub(crate) fn read(text: &[u8]) -> Result<Plan, String> {
-        let mut plan = Plan {
+    pub(crate) fn read(text: &[u8]) -> Result<RunPlan, String> {
+        let mut plan = RunPlan {
             track: false,
             folder: CString::default(),
             model: None,
@@ -102,7 +102,7 @@ impl Plan {
                 let mut words = text.splitn(3, ' ');
                 let kind = words.next()?.to_owned();
                 let offset = words.next()?.parse().ok()?;
-                self.left_out = Some(Place { kind, offset, object: words.next()?.to_owned() });
+                self.left_out = Some(CallPlace { kind, offset, object: words.next()?.to_owned() });
             }
             _ => return None,
         }
@@ -119,7 +119,7 @@ mod tests {
     fn a_plan_is_read_whole_or_not() {
         let text = "mode track\nfolder /a b\nmodel page\ncache 4096\nways 2\nreplace random\nseed 9\ncoin 0.5\n\
             coin cache\ncoin few-lost\ncoin few-kept\ntokens /t\ntool /veloc\nleft-out flush 77 /a solver\ncrash 5\ncrash 8\n";
-        let plan = Plan::read(text.as_bytes()).unwrap();
+        let plan = RunPlan::read(text.as_bytes()).unwrap();
         assert!(plan.track && plan.folder.as_bytes() == b"/a b" && plan.model == Some(Model::Page));
         assert_eq!((plan.cache, plan.ways, plan.replace), (4096, 2, Replace::Random));
         assert_eq!((plan.seed, &plan.crashes[..]), (9, &[5, 8][..]));
@@ -127,7 +127,7 @@ mod tests {
         let place = plan.left_out.unwrap();
         assert_eq!((&*place.kind, place.offset, &*place.object), ("flush", 77, "/a solver"));
         for wrong in ["what 1", "seed x", "model none", "mode", "left-out flush x /a"] {
-            assert_eq!(Plan::read(wrong.as_bytes()).unwrap_err(), wrong);
+            assert_eq!(RunPlan::read(wrong.as_bytes()).unwrap_err(), wrong);
         }
     }
 }

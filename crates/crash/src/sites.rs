@@ -3,7 +3,7 @@
 use std::ffi::{c_char, CStr};
 
 use crate::image::mixed;
-use crate::state::State;
+use crate::state::SimulationState;
 
 /// A place where the program calls the library.
 pub(crate) struct Site {
@@ -21,7 +21,7 @@ pub(crate) struct Site {
 /// Of the moments around the calls of a place, so many are kept.
 const MOMENTS: usize = 512;
 
-impl State {
+impl SimulationState {
     /// Counts a call, and says whether it is left out.
     pub(crate) fn call(&mut self, kind: &'static str, address: usize) -> bool {
         let site = self.site(kind, address);

@@ -8,8 +8,8 @@ use os::environment;
 use crate::copies::plain;
 use crate::crash::prepare;
 use crate::image::Model;
-use crate::plan::{Plan, VARIABLE};
-use crate::state::{turn, State, SINGLE, TRACKING};
+use crate::plan::{RunPlan, VARIABLE};
+use crate::state::{turn, SimulationState, SINGLE, TRACKING};
 use crate::text::{create, fail, write_all, Text};
 
 /// Called when the library is loaded, before the program's own begin.
@@ -26,7 +26,7 @@ extern "C" fn start() {
     let single = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
     SINGLE.store(single.cast(), Ordering::Relaxed);
     let Some(path) = environment::var_os(VARIABLE) else { return };
-    let plan = match std::fs::read(&path).map(|text| Plan::read(&text)) {
+    let plan = match std::fs::read(&path).map(|text| RunPlan::read(&text)) {
         Ok(Ok(plan)) => plan,
         Ok(Err(line)) => fail("cannot read in the plan: ", line.as_bytes()),
         Err(_) => fail("cannot read ", path.as_encoded_bytes()),
@@ -52,7 +52,7 @@ extern "C" fn start() {
 }
 
 /// Ends the process unless it is the first of its run: a second one would count on its own.
-fn claim(plan: &Plan) {
+fn claim(plan: &RunPlan) {
     let path = Text::new().push(plan.folder.as_bytes()).push(b"/claimed");
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     // SAFETY: a string with NUL.
@@ -104,7 +104,7 @@ extern "C" fn finish() {
     }
 }
 
-fn write(state: &State) -> bool {
+fn write(state: &SimulationState) -> bool {
     let Some(plan) = &state.plan else { return true };
     let file = create(Text::new().push(plan.folder.as_bytes()).push(b"/summary").c_str());
     let mut written = file >= 0;

@@ -9,7 +9,7 @@ use crate::cache::{Cache, Touched};
 use crate::copies::plain;
 use crate::crash;
 use crate::image::{Line, Model};
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use crate::sites::Site;
 use crate::text::fail;
 
@@ -19,12 +19,12 @@ pub(crate) static TRACKING: AtomicBool = AtomicBool::new(false);
 static OWNER: AtomicUsize = AtomicUsize::new(0);
 /// The C library's word that there is one thread alone; null until it is known.
 pub(crate) static SINGLE: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
-static STATE: Shared = Shared(UnsafeCell::new(State::new()));
+static STATE: SharedState = SharedState(UnsafeCell::new(SimulationState::new()));
 
-struct Shared(UnsafeCell<State>);
+struct SharedState(UnsafeCell<SimulationState>);
 
 // SAFETY: used by the thread alone that owns the turn.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedState {}
 
 /// A file of the program.
 pub(crate) struct File {
@@ -43,7 +43,7 @@ pub(crate) struct File {
 }
 
 /// A line that was flushed and not drained.
-pub(crate) struct Flushed {
+pub(crate) struct FlushedLine {
     thread: usize,
     pub(crate) file: usize,
     pub(crate) line: usize,
@@ -60,8 +60,8 @@ pub(crate) struct Foreign {
     pub(crate) after: usize,
 }
 
-pub(crate) struct State {
-    pub(crate) plan: Option<Plan>,
+pub(crate) struct SimulationState {
+    pub(crate) plan: Option<RunPlan>,
     /// Whether some file may be one of [`Model::Power`].
     has_cache: bool,
     cache: Cache,
@@ -75,7 +75,7 @@ pub(crate) struct State {
     crashes: usize,
     /// Accesses that the compiler has not made known: the library's own, and copies.
     pub(crate) own: u64,
-    pub(crate) flushed: Vec<Flushed>,
+    pub(crate) flushed: Vec<FlushedLine>,
     /// For each thread, the line that it was about to store to when others came in turn.
     recent: Vec<(usize, u64)>,
     pub(crate) foreign_bytes: u64,
@@ -94,9 +94,9 @@ const NAMED: usize = 8;
 pub(crate) struct Turn(());
 
 impl std::ops::Deref for Turn {
-    type Target = State;
+    type Target = SimulationState;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &SimulationState {
         // SAFETY: the turn is this thread's.
         unsafe { &*STATE.0.get() }
     }
@@ -104,7 +104,7 @@ impl std::ops::Deref for Turn {
 
 impl std::ops::DerefMut for Turn {
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut State {
+    fn deref_mut(&mut self) -> &mut SimulationState {
         // SAFETY: the turn is this thread's, and no function of the simulation takes a second one.
         unsafe { &mut *STATE.0.get() }
     }
@@ -270,9 +270,9 @@ impl File {
     }
 }
 
-impl State {
-    const fn new() -> State {
-        State {
+impl SimulationState {
+    const fn new() -> SimulationState {
+        SimulationState {
             plan: None,
             has_cache: false,
             cache: Cache::none(),
@@ -293,7 +293,7 @@ impl State {
     }
 
     /// Takes a plan; `None` if its cache is none.
-    pub(crate) fn begin(&mut self, plan: Plan) -> Option<()> {
+    pub(crate) fn begin(&mut self, plan: RunPlan) -> Option<()> {
         self.cache = Cache::new(plan.cache, plan.ways, plan.replace, plan.seed)?;
         self.has_cache = plan.model.is_none_or(|model| model == Model::Power);
         self.next = plan.crashes.first().copied().unwrap_or(0);
@@ -310,7 +310,7 @@ impl State {
         }
     }
 
-    /// As [`State::step`], for what the compiler has not made known.
+    /// As [`SimulationState::step`], for what the compiler has not made known.
     pub(crate) fn own_step(&mut self) {
         self.own += 1;
         self.step();
@@ -465,7 +465,7 @@ impl State {
             if model == Model::Page {
                 of.set_drained(line, content);
             } else if content != of.drained(line) || !self.flushed.is_empty() {
-                self.flushed.push(Flushed { thread, file, line, content });
+                self.flushed.push(FlushedLine { thread, file, line, content });
             }
         }
     }
@@ -575,7 +575,7 @@ impl State {
         });
     }
 
-    /// As [`State::copy`], for bytes that are all the same.
+    /// As [`SimulationState::copy`], for bytes that are all the same.
     pub(crate) fn set(&mut self, to: usize, byte: u8, bytes: usize) {
         self.store_each(to, bytes, true, &|at, len| {
             // SAFETY: a part of what the program sets.

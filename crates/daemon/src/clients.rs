@@ -9,7 +9,7 @@ use engine::EngineHandle;
 use errors::{Error, Result};
 use os::is_ending;
 use os::shared::SharedMemory;
-use os::socket::{wait_for, Message, Socket};
+use os::socket::{wait_for, ReceivedMessage, Socket};
 use os::sync::{Condvar, Mutex};
 use recovery::kill::{wait_for_exit, EXIT_TIMEOUT};
 use recovery::protocol::{decode, encode, Hello, Reply, Request};
@@ -161,7 +161,7 @@ impl Client {
 
     /// Receives the hello within `at_most`. A client sends it right after connecting; one that does not
     /// is stopped and will connect again, or is no client.
-    pub(super) fn await_hello(&self, at_most: Duration) -> Result<Option<Message>> {
+    pub(super) fn await_hello(&self, at_most: Duration) -> Result<Option<ReceivedMessage>> {
         let since = Instant::now();
         while !self.has_ended(at_most.saturating_sub(since.elapsed())) {
             if since.elapsed() >= at_most {
@@ -178,7 +178,7 @@ impl Client {
     }
 
     /// Waits for the next message, for as long as the client lives and has its connection.
-    pub(super) fn next_message(&self, look: Duration) -> Result<Option<Message>> {
+    pub(super) fn next_message(&self, look: Duration) -> Result<Option<ReceivedMessage>> {
         while !self.has_ended(look) {}
         match self.has_message() {
             true => self.socket.receive(),

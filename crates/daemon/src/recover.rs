@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::ledger::{self, Ledger, Left};
 use config::{Config, Pin};
 use engine::Engine;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use levels::host_buffer::HostBuffer;
 use os::carrier;
 use os::mapping::Mapping;
@@ -21,7 +21,7 @@ const MOST_NAMES: usize = 16;
 /// Where the memory is handed over, the ledger stays true, and the next job may stop the writing.
 ///
 /// # Errors
-/// Something could not be written; the message says what is lost. [`Kind::Internal`]: the memory may still
+/// Something could not be written; the message says what is lost. [`ErrorKind::Internal`]: the memory may still
 /// be in use.
 pub(super) fn finish(
     client: &Client,
@@ -61,7 +61,7 @@ pub(super) fn finish(
     let drained = engine.drain();
     if keeps && !engine.stop_workers() {
         let what = "a thread that writes has not ended, so the memory is not handed over";
-        return Err(Error::new(Kind::Internal, what));
+        return Err(Error::new(ErrorKind::Internal, what));
     }
     match drained {
         Err(_) if client.is_wanted() => Ok(0),

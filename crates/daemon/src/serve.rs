@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::logging;
 use os::shared::SharedMemory;
 use recovery::handover::Kept;
@@ -54,7 +54,7 @@ pub(super) fn serve_client(
     check_protocol(&hello)?;
     let mut files = files.into_iter();
     let ledger =
-        files.next().ok_or_else(|| Error::new(Kind::Corrupt, "a hello without a ledger"))?;
+        files.next().ok_or_else(|| Error::new(ErrorKind::Corrupt, "a hello without a ledger"))?;
     let ledger = SharedMemory::from_file(ledger)?;
     let host = files.next().map(SharedMemory::from_file).transpose()?;
     let rank = hello.process.rank;
@@ -103,7 +103,7 @@ fn finish(
     if let Ok(left @ 1..) = written {
         log::warn!("ended with {left} checkpoints not in their files: they are written now");
     }
-    let may_be_in_use = written.as_ref().is_err_and(|error| error.kind() == Kind::Internal);
+    let may_be_in_use = written.as_ref().is_err_and(|error| error.kind() == ErrorKind::Internal);
     let kept = match (hello.config.hand_over.is_some() && !may_be_in_use, host) {
         (true, Some(host)) => {
             let left = Memory { hello, ledger, host };

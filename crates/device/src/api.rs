@@ -8,7 +8,7 @@
 //! - They are called from any thread, several at once. One that waits for the device's work must not keep
 //!   the others from being called: the library calls them from the thread that could end the wait.
 //! - They do not unwind. An error is the driver's own: the operation and what the driver calls the failure
-//!   ([`Kind::Driver`](errors::Kind::Driver)). The library adds what it was doing. After an error nothing
+//!   ([`ErrorKind::Driver`](errors::ErrorKind::Driver)). The library adds what it was doing. After an error nothing
 //!   has changed, if an operation does not say otherwise.
 //! - The calling thread is within the context: between [`enter`](DeviceApi::enter) and
 //!   [`leave`](DeviceApi::leave), or behind [`bind`](DeviceApi::bind). Outside of it come only these and
@@ -111,7 +111,7 @@ pub enum MemoryKind {
 
 /// The owner of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum MemoryOwner {
     /// No context: the memory was mapped piecewise or comes from a pool.
     Nobody,
     /// The context that the library uses.
@@ -124,7 +124,7 @@ pub enum Owner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInfo {
     /// The memory's owner.
-    pub owner: Owner,
+    pub owner: MemoryOwner,
     /// The memory's kind.
     pub kind: MemoryKind,
     /// Host and device share the memory, and its pages move.

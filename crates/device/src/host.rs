@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::api::*;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::mapping::Mapping;
 use os::sync::{Condvar, Mutex};
 
@@ -24,7 +24,7 @@ const MOMENT: Duration = Duration::from_micros(100);
 
 /// All that was made and not given back.
 #[derive(Debug, Default)]
-struct State {
+struct HostDeviceState {
     handles: usize,
     reserved: HashMap<u64, Mapping>,
     /// By address: the length of mapped memory, and whether copies may use it.
@@ -38,7 +38,7 @@ struct State {
     failing: Option<(&'static str, u32)>,
 }
 
-impl State {
+impl HostDeviceState {
     fn make(&mut self, value: u64) -> Option<usize> {
         self.handles += 1;
         self.things.insert(self.handles, value);
@@ -72,7 +72,7 @@ impl State {
 /// A device in the host's memory.
 #[derive(Debug, Default)]
 pub struct HostDevice {
-    state: Mutex<State>,
+    state: Mutex<HostDeviceState>,
     /// How many copies were done.
     done: Arc<(Mutex<u64>, Condvar)>,
 }
@@ -104,8 +104,12 @@ impl HostDevice {
     }
 
     /// Runs an operation: fails if it was told to, or if something that it uses does not exist.
-    fn call<T>(&self, name: &str, body: impl FnOnce(&mut State) -> Option<T>) -> Result<T> {
-        let failed = |why| Error::new(Kind::Driver(1), format!("{name} failed: {why}"));
+    fn call<T>(
+        &self,
+        name: &str,
+        body: impl FnOnce(&mut HostDeviceState) -> Option<T>,
+    ) -> Result<T> {
+        let failed = |why| Error::new(ErrorKind::Driver(1), format!("{name} failed: {why}"));
         let mut state = self.state.lock();
         match &mut state.failing {
             Some((failing, 0)) if *failing == name => {
@@ -159,7 +163,7 @@ impl DeviceApi for HostDevice {
     }
     fn leave(&self, _: Entered) {}
     fn free_memory(&self) -> Result<u64> {
-        let taken = |s: &State| s.mapped.values().map(|piece| piece.0).sum();
+        let taken = |s: &HostDeviceState| s.mapped.values().map(|piece| piece.0).sum();
         self.call("free_memory", |s| TOTAL.checked_sub(taken(s)))
     }
     fn synchronize(&self) -> Result<()> {
@@ -174,7 +178,7 @@ impl DeviceApi for HostDevice {
                 _ => MemoryKind::Unknown,
             };
             let (start, len) = s.find(address).unwrap_or_default();
-            let (owner, managed, mapped) = (Owner::Nobody, false, kind == MemoryKind::Device);
+            let (owner, managed, mapped) = (MemoryOwner::Nobody, false, kind == MemoryKind::Device);
             Some(MemoryInfo { owner, kind, managed, ordinal: 0, start, len, mapped })
         })
     }
@@ -190,7 +194,7 @@ impl DeviceApi for HostDevice {
         self.call("reserve", |s| Some(s.reserved.insert(base, mapping)).map(|_| base))
     }
     unsafe fn free_addresses(&self, base: u64, len: u64) -> Result<()> {
-        let unused = |s: &State| s.mapped.range(base..base + len).next().is_none();
+        let unused = |s: &HostDeviceState| s.mapped.range(base..base + len).next().is_none();
         self.call("free_addresses", |s| unused(s).then(|| s.reserved.remove(&base))?.map(drop))
     }
     fn create(&self, len: u64) -> Result<MemoryHandle> {
@@ -200,8 +204,8 @@ impl DeviceApi for HostDevice {
         self.call("release", |s| s.end(memory.0 as usize))
     }
     unsafe fn map(&self, at: u64, len: u64, memory: MemoryHandle) -> Result<()> {
-        let fits = |s: &State| s.things.get(&(memory.0 as usize)) == Some(&len);
-        let map = |s: &mut State| s.mapped.insert(at, (len, false)).is_none();
+        let fits = |s: &HostDeviceState| s.things.get(&(memory.0 as usize)) == Some(&len);
+        let map = |s: &mut HostDeviceState| s.mapped.insert(at, (len, false)).is_none();
         self.call("map", |s| (fits(s) && map(s)).then_some(()))
     }
     unsafe fn allow_access(&self, at: u64, _: u64) -> Result<()> {
@@ -211,7 +215,7 @@ impl DeviceApi for HostDevice {
         self.call("unmap", |s| s.mapped.remove(&at).map(drop))
     }
     unsafe fn register(&self, start: *mut u8, len: u64) -> Result<()> {
-        let register = |s: &mut State| s.registered.insert(start as u64, len).is_none();
+        let register = |s: &mut HostDeviceState| s.registered.insert(start as u64, len).is_none();
         self.call("register", |s| register(s).then_some(()))
     }
     unsafe fn unregister(&self, start: *mut u8) -> Result<()> {
@@ -227,7 +231,7 @@ impl DeviceApi for HostDevice {
         self.call("synchronize_stream", |s| s.queued(stream)).map(|until| self.wait(until))
     }
     unsafe fn wait_for_event(&self, stream: StreamHandle, event: EventHandle) -> Result<()> {
-        let both = |s: &State| s.queued(stream).and(s.things.get(&event.0)).is_some();
+        let both = |s: &HostDeviceState| s.queued(stream).and(s.things.get(&event.0)).is_some();
         self.call("wait_for_event", |s| both(s).then_some(()))
     }
     unsafe fn copy(
@@ -265,7 +269,9 @@ impl DeviceApi for HostDevice {
         self.call("destroy_event", |s| s.end(event.0))
     }
     unsafe fn record_event(&self, event: EventHandle, stream: StreamHandle) -> Result<()> {
-        let record = |s: &mut State| s.queued(stream).and_then(|now| s.things.insert(event.0, now));
+        let record = |s: &mut HostDeviceState| {
+            s.queued(stream).and_then(|now| s.things.insert(event.0, now))
+        };
         self.call("record_event", record).map(drop)
     }
     unsafe fn synchronize_event(&self, event: EventHandle) -> Result<()> {

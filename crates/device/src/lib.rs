@@ -26,7 +26,7 @@ mod tests;
 pub use api::{Advice, DeviceApi, DeviceInfo, WaitMode};
 pub use cuda::{probe, Probe};
 pub use device::{Current, Device};
-pub use managed::Managed;
+pub use managed::ManagedRange;
 pub use pointer::{Pointer, PAGEABLE};
 pub use range::DeviceRange;
 pub use register::{register, unregister, PinnedBuffer};

@@ -1,6 +1,6 @@
 //! The kind of memory that a pointer points to, according to the driver.
 
-use super::api::{MemoryInfo, MemoryKind, Owner};
+use super::api::{MemoryInfo, MemoryKind, MemoryOwner};
 use super::device::Device;
 use errors::{Error, Result};
 
@@ -35,7 +35,7 @@ fn check_end(device: &Device, found: &MemoryInfo, last: u64) -> Result<()> {
     if found.len == 0 {
         return Ok(());
     }
-    if found.owner == Owner::Nobody && !found.managed {
+    if found.owner == MemoryOwner::Nobody && !found.managed {
         // The end of a reserved range may not be mapped, and another range may begin right behind it.
         let is_mapped_before =
             |end: u64| -> Result<bool> { Ok(device.api().memory_at(end - 1)?.belongs_with(found)) };
@@ -84,14 +84,14 @@ impl Pointer {
                 device.name()
             )));
         }
-        if found.owner == Owner::AnotherContext && !managed {
+        if found.owner == MemoryOwner::AnotherContext && !managed {
             return Err(Error::invalid(format!(
                 "the pointer {address:#x} belongs to another context of device {ordinal} than the one \
                  this job's checkpoints are kept in"
             )));
         }
         if managed {
-            device.shares(address, found.owner == Owner::AnotherContext)?;
+            device.shares(address, found.owner == MemoryOwner::AnotherContext)?;
         }
         if len > 0 {
             check_end(device, &found, address.saturating_add(len))

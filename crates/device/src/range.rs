@@ -12,7 +12,7 @@ use super::kinds;
 use errors::Result;
 use os::size;
 
-struct Piece {
+struct MappedPiece {
     memory: MemoryHandle,
     offset: u64,
     len: u64,
@@ -24,7 +24,7 @@ pub struct DeviceRange {
     base: u64,
     reserved: u64,
     mapped: u64,
-    pieces: Vec<Piece>,
+    pieces: Vec<MappedPiece>,
 }
 
 impl std::fmt::Debug for DeviceRange {
@@ -95,7 +95,7 @@ impl DeviceRange {
             release();
             return Err(error.within(context()));
         }
-        self.pieces.push(Piece { memory, offset: self.mapped, len });
+        self.pieces.push(MappedPiece { memory, offset: self.mapped, len });
         self.mapped += len;
         Ok(len)
     }

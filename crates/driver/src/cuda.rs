@@ -7,14 +7,14 @@
 use std::ffi::{c_char, c_uint, c_void, CStr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use errors::{Error, Kind};
+use errors::{Error, ErrorKind};
 
 pub use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUhostFn, CUmemAccessDesc,
     CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule, CUstream,
 };
 
-use crate::Library;
+use crate::LoadedLibrary;
 
 /// The soname of the driver library.
 pub const SONAME: &CStr = c"libcuda.so.1";
@@ -73,7 +73,7 @@ impl From<Failure> for Error {
         if failure.status == DEINITIALIZED {
             ENDED.store(true, Ordering::Release);
         }
-        Error::new(Kind::Driver(failure.status), failure.to_string())
+        Error::new(ErrorKind::Driver(failure.status), failure.to_string())
     }
 }
 
@@ -95,14 +95,14 @@ impl CaptureMode {
 type NameOf = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
 type ExchangeCaptureMode = unsafe extern "C" fn(*mut c_uint) -> Status;
 /// `CUcontext`.
-type Context = *mut c_void;
+type RawContext = *mut c_void;
 /// `CUgreenCtx`.
 type GreenContext = *mut c_void;
 /// `CUstream`.
-type Stream = *mut c_void;
-type ContextId = unsafe extern "C" fn(Context, *mut u64) -> Status;
-type StreamContexts = unsafe extern "C" fn(Stream, *mut Context, *mut GreenContext) -> Status;
-type IsCapturing = unsafe extern "C" fn(Stream, *mut c_uint) -> Status;
+type RawStream = *mut c_void;
+type ContextId = unsafe extern "C" fn(RawContext, *mut u64) -> Status;
+type StreamContexts = unsafe extern "C" fn(RawStream, *mut RawContext, *mut GreenContext) -> Status;
+type IsCapturing = unsafe extern "C" fn(RawStream, *mut c_uint) -> Status;
 
 /// Functions that a driver may lack.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +120,7 @@ pub struct Extras {
 
 impl Extras {
     /// Looks them up.
-    pub fn find(library: Library) -> Extras {
+    pub fn find(library: LoadedLibrary) -> Extras {
         // SAFETY: the driver's header declares these functions with these types; the last one is only
         // looked up.
         unsafe {
@@ -238,7 +238,7 @@ macro_rules! driver_of_functions {
             ///
             /// # Errors
             /// The name of the first missing function.
-            fn find(library: $crate::Library) -> ::std::result::Result<Self, &'static str> {
+            fn find(library: $crate::LoadedLibrary) -> ::std::result::Result<Self, &'static str> {
                 $(
                     let name = ::std::ffi::CStr::from_bytes_with_nul(
                         concat!(stringify!($name), "\0").as_bytes(),

@@ -30,15 +30,15 @@ pub fn loaded_count() -> u64 {
 
 /// A library that the process has loaded and that stays loaded.
 #[derive(Clone, Copy, Debug)]
-pub struct Library(NonNull<c_void>);
+pub struct LoadedLibrary(NonNull<c_void>);
 
-impl Library {
+impl LoadedLibrary {
     /// The loaded library with this soname, from any path.
-    pub fn find(soname: &CStr) -> Option<Library> {
+    pub fn find(soname: &CStr) -> Option<LoadedLibrary> {
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NOLOAD;
         // SAFETY: the name ends with a null byte; nothing is loaded, so no initialiser runs. The
         // handle is never closed.
-        NonNull::new(unsafe { libc::dlopen(soname.as_ptr(), flags) }).map(Library)
+        NonNull::new(unsafe { libc::dlopen(soname.as_ptr(), flags) }).map(LoadedLibrary)
     }
 
     /// The function `name`.
@@ -88,7 +88,7 @@ impl<T, E: Clone> LazyLibrary<T, E> {
     pub fn get_or_find(
         &self,
         soname: &CStr,
-        make: impl FnOnce(Library) -> Result<Option<T>, E>,
+        make: impl FnOnce(LoadedLibrary) -> Result<Option<T>, E>,
     ) -> Result<Option<&T>, E> {
         if let Some(found) = self.found.get() {
             return found.as_ref().map(Some).map_err(E::clone);
@@ -98,7 +98,7 @@ impl<T, E: Clone> LazyLibrary<T, E> {
         if self.searched_at.swap(count, Ordering::Relaxed) == count {
             return Ok(None);
         }
-        let Some(library) = Library::find(soname) else { return Ok(None) };
+        let Some(library) = LoadedLibrary::find(soname) else { return Ok(None) };
         let Some(made) = make(library).transpose() else { return Ok(None) };
         self.found.get_or_init(|| made).as_ref().map(Some).map_err(E::clone)
     }

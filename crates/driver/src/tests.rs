@@ -10,8 +10,8 @@ const C: &CStr = c"libc.so.6";
 
 #[test]
 fn a_loaded_library_is_found_with_its_functions() {
-    assert!(Library::find(NONE).is_none());
-    let library = Library::find(C);
+    assert!(LoadedLibrary::find(NONE).is_none());
+    let library = LoadedLibrary::find(C);
     // SAFETY: the C library's declaration.
     let pid = library.and_then(|c| unsafe { c.function::<extern "C" fn() -> c_int>(c"getpid") });
     assert_eq!(pid.map(|pid| pid() as u32), Some(std::process::id()));
@@ -75,7 +75,9 @@ crate::driver_of_functions! {
 
 #[test]
 fn a_driver_is_found_by_its_functions_and_says_what_failed() {
-    let Some(library) = Library::find(C) else { unreachable!("every program has the C library") };
+    let Some(library) = LoadedLibrary::find(C) else {
+        unreachable!("every program has the C library")
+    };
     let call = |cuda: Cuda| {
         // SAFETY: functions of numbers.
         unsafe { cuda.labs(0).and(cuda.cuInit(0)).is_ok() }

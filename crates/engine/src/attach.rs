@@ -9,7 +9,7 @@ use super::lifecycle::Engine;
 use super::{prepare, transfer};
 use catalog::Level;
 use device::{Device, Event, WaitMode};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use levels::device_cache::DeviceCache;
 use os::mapping;
 use os::memory::{self, HugePages};
@@ -43,7 +43,7 @@ impl Engine {
         let side =
             Attached { device: device.clone(), cache, own, to_files, arrivals: Mutex::new(None) };
         if self.shared.device_side.attached.set(side).is_err() {
-            return Err(Error::new(Kind::Internal, "there is a device already"));
+            return Err(Error::new(ErrorKind::Internal, "there is a device already"));
         }
         log::info!(
             "device {}: {}, device cache of {}",
@@ -91,7 +91,7 @@ impl Engine {
             let small = memory::shared_huge_pages() == HugePages::Never;
             if small
                 && self.shared.config.huge_pages
-                && host.mapping().kind() == mapping::Kind::Shared
+                && host.mapping().kind() == mapping::MappingKind::Shared
             {
                 self.shared.telemetry.degrade(
                     "shared pages",

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::file_side::FileSide;
 use catalog::FileLevel;
 use erasure::parity::ParityFile;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::Files;
 
 impl FileSide {
@@ -69,7 +69,7 @@ impl FileSide {
 pub fn copy(files: &Files, name: &str, version: i32) -> Result<Option<u64>> {
     if !is_as_encoded(files, name, version)? {
         let what = "its file in scratch differs from the one that its parities were made of";
-        return Err(Error::new(Kind::Corrupt, what));
+        return Err(Error::new(ErrorKind::Corrupt, what));
     }
     files.backlog().copy(name, version)
 }
@@ -78,7 +78,7 @@ pub fn copy(files: &Files, name: &str, version: i32) -> Result<Option<u64>> {
 fn is_as_encoded(files: &Files, name: &str, version: i32) -> Result<bool> {
     let header = match ParityFile::read(&files.places().parity_path(name, version)?) {
         Ok(file) => file.header,
-        Err(error) if error.kind() == Kind::NotFound => return Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
         Err(error) => return Err(error),
     };
     let own = header.encoding.members.get(header.own as usize);

@@ -19,7 +19,7 @@ use catalog::space::{cut, Extent};
 use catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
 use catalog::{Id, Level, Part, Region, PARTS};
 use device::kinds;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use policy::capture::Capture;
 use trace::metrics::Cause;
 
@@ -197,8 +197,8 @@ impl Capturing<'_> {
         let (deferred, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_deferred);
         self.shared.copy(open.id, Way::In, &now).map_err(|error| {
             // The system may refuse memory to the host buffer. A file needs none.
-            let refused =
-                error.kind() == Kind::NoRoom && self.shared.file_side.files.places().has_scratch();
+            let refused = error.kind() == ErrorKind::NoRoom
+                && self.shared.file_side.files.places().has_scratch();
             (!refused).then_some(error)
         })?;
         self.defer(open, deferred).map_err(Some)?;
@@ -306,7 +306,7 @@ impl Search {
             Reserve::Wait(cause) => Err(Missing::Now(cause)),
             // A flush that failed before may succeed now: once more.
             Reserve::Never(error)
-                if error.kind() == Kind::NoRoom
+                if error.kind() == ErrorKind::NoRoom
                     && !std::mem::replace(&mut self.retried, true)
                     && state.retry() =>
             {

@@ -19,7 +19,7 @@ use catalog::space::Extent;
 use catalog::state::Source;
 use catalog::{Id, Level, Region, MOST};
 use device::{Current, Pointer, PAGEABLE};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::Target;
 use levels::host_buffer::HostBuffer;
 use levels::store::Store;
@@ -127,8 +127,8 @@ impl Shared {
             Level::HOST => Ok(self.host_side.host()?),
             lower => {
                 let lower = self.host_side.lower.get(lower.index() - 2);
-                let store =
-                    lower.ok_or_else(|| Error::new(Kind::Internal, "there is no such level"))?;
+                let store = lower
+                    .ok_or_else(|| Error::new(ErrorKind::Internal, "there is no such level"))?;
                 Ok(&**store)
             }
         }

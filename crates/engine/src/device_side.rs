@@ -9,7 +9,7 @@ use super::telemetry::Telemetry;
 use catalog::space::{cut, Extent};
 use catalog::state::Stored;
 use device::{ApplicationStream, Current, Device, Event, WaitMode};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use levels::device_cache::DeviceCache;
 use levels::store::{Put, Room, Store};
 use os::sync::{Mutex, MutexGuard};
@@ -66,7 +66,7 @@ impl DeviceSide {
 
     /// The device, if there are device pointers or bytes in the device cache.
     pub(crate) fn attached(&self) -> Result<&Attached> {
-        self.attached.get().ok_or_else(|| Error::new(Kind::Internal, "there is no device"))
+        self.attached.get().ok_or_else(|| Error::new(ErrorKind::Internal, "there is no device"))
     }
 
     /// A lane of the device, whose thread waits in this mode.
@@ -79,7 +79,7 @@ impl DeviceSide {
         self.attached()?
             .cache
             .as_ref()
-            .ok_or_else(|| Error::new(Kind::Internal, "there is no device cache"))
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "there is no device cache"))
     }
 
     /// Whether the job has a device yet.

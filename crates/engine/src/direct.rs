@@ -9,7 +9,7 @@ use super::storage;
 use catalog::state::{PersistJob, State};
 use catalog::Id;
 use device::PAGEABLE;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::Output;
 
 impl<'a> Capturing<'a> {
@@ -57,7 +57,7 @@ impl Shared {
             if copied.is_err() {
                 // Handled like a failed worker: nothing else would wake threads that wait for it.
                 let what = "copying a checkpoint to persistent panicked";
-                self.catalog.fail(Error::new(Kind::Internal, what));
+                self.catalog.fail(Error::new(ErrorKind::Internal, what));
             }
         }
         if let Some(unwanted) = complete {
@@ -67,7 +67,7 @@ impl Shared {
             return Ok(());
         }
         let failure = self.catalog.step(State::take_failure);
-        Err(failure.unwrap_or_else(|| Error::new(Kind::System, "there is no persistent copy")))
+        Err(failure.unwrap_or_else(|| Error::new(ErrorKind::System, "there is no persistent copy")))
     }
 }
 

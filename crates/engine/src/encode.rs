@@ -12,14 +12,14 @@ use super::run::about;
 use super::shared::Shared;
 use erasure::encoding::{Encoding, Member};
 use erasure::node::{Job, Node};
-use erasure::parity::{self, Writer};
+use erasure::parity::{self, ParityWriter};
 use erasure::peer::Peer;
-use erasure::progress::{Key, Task};
+use erasure::progress::{GroupTask, VersionKey};
 use erasure::remote_pieces::RemotePieces;
-use erasure::served::{ServedFile, Source};
+use erasure::served::{FileToServe, ServedFile};
 use erasure::stream;
 use erasure::wire::{FileId, Message};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
 use os::files::{self, Durability};
 use trace::Activity;
@@ -69,31 +69,31 @@ struct Worker<'a> {
     node: &'a Node,
     peers: BTreeMap<u32, Peer>,
     /// The announced files, and their digests.
-    offered: BTreeMap<Key, (ServedFile, Checksum)>,
+    offered: BTreeMap<VersionKey, (ServedFile, Checksum)>,
     /// The names for which a version without parities was reported.
     said: BTreeSet<Arc<str>>,
 }
 
 impl Worker<'_> {
-    fn work(&mut self, task: Task) {
+    fn work(&mut self, task: GroupTask) {
         match task {
-            Task::Announce(key, round) => {
+            GroupTask::Announce(key, round) => {
                 if let Err(error) = self.announce(&key, round) {
                     self.failed(&key, error);
                 }
             }
-            Task::Encode(encoding, round) => self.encode(&encoding, round),
-            Task::Withdraw(key) => drop(self.offered.remove(&key)),
-            Task::Decide((name, version)) => {
+            GroupTask::Encode(encoding, round) => self.encode(&encoding, round),
+            GroupTask::Withdraw(key) => drop(self.offered.remove(&key)),
+            GroupTask::Decide((name, version)) => {
                 let word = Message::Decided { name: name.to_string(), version };
                 self.tell(self.node.followers().to_vec(), &word);
             }
-            Task::DecideNoMore => {
+            GroupTask::DecideNoMore => {
                 self.tell(self.node.followers().to_vec(), &Message::DecidedAll);
             }
-            Task::Leave => self.tell_group(&Message::Leaving),
-            Task::Settle => self.tell_group(&Message::Settled),
-            Task::Finish => self.tell_group(&Message::Finished),
+            GroupTask::Leave => self.tell_group(&Message::Leaving),
+            GroupTask::Settle => self.tell_group(&Message::Settled),
+            GroupTask::Finish => self.tell_group(&Message::Finished),
         }
     }
 
@@ -132,7 +132,7 @@ impl Worker<'_> {
 
     /// Warns for the first version of each name that it has no parities: consecutive states of an adjoint
     /// computation may all lack them.
-    fn failed(&mut self, (name, version): &Key, error: Error) {
+    fn failed(&mut self, (name, version): &VersionKey, error: Error) {
         self.shared.telemetry.metrics.encode_failures.fetch_add(1, Ordering::Relaxed);
         let text = format!(
             "no parities of checkpoint \"{name}\" version {version}, which is therefore not \
@@ -147,7 +147,7 @@ impl Worker<'_> {
     }
 
     /// Announces a file to the others, and serves it from now on.
-    fn announce(&mut self, key: &Key, round: u32) -> Result<()> {
+    fn announce(&mut self, key: &VersionKey, round: u32) -> Result<()> {
         let (name, version) = (&key.0, key.1);
         let path = self.shared.file_side.files.places().scratch_path(name, version)?;
         let naming = self.shared.file_side.naming.lock();
@@ -158,7 +158,7 @@ impl Worker<'_> {
         let file = match files::open(&path) {
             Ok(file) => file,
             // The file was removed in the meantime, and needs no protection.
-            Err(error) if error.kind() == Kind::NotFound => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
         let routed = self.shared.file_side.files.copies().routed(name, version)?;
@@ -166,7 +166,7 @@ impl Worker<'_> {
         drop(naming);
         let (len, digest) = parity::digest(&file, &path)?;
         let id = FileId { name: name.to_string(), version, digest };
-        let offer = self.node.served().serve(id, Source { file: file.into(), path, start: 0 });
+        let offer = self.node.served().serve(id, FileToServe { file: file.into(), path, start: 0 });
         self.offered.insert(key.clone(), (offer, digest));
         let member = Member { rank: self.node.own(), len, digest, identity, routed };
         // Before the others know, as they may answer at once.
@@ -178,7 +178,7 @@ impl Worker<'_> {
 
     fn encode(&mut self, encoding: &Encoding, round: u32) {
         let (name, version) = (encoding.name.clone(), encoding.version);
-        let key: Key = (name.as_str().into(), version);
+        let key: VersionKey = (name.as_str().into(), version);
         let since = Instant::now();
         let mut span = self.shared.telemetry.trace.span(Activity::Encode).of(&name, version);
         let made = self.make(encoding, &key);
@@ -209,18 +209,21 @@ impl Worker<'_> {
 
     /// Makes the parities that this process stores. Returns the size of their file, and whether they are
     /// still valid, and so have their name.
-    fn make(&mut self, encoding: &Encoding, key: &Key) -> Result<(u64, bool)> {
+    fn make(&mut self, encoding: &Encoding, key: &VersionKey) -> Result<(u64, bool)> {
         encoding.check()?;
         let files = &self.shared.file_side.files;
         let own = encoding.index_of(self.node.own());
-        let own = own.ok_or_else(|| Error::new(Kind::Internal, "it is not of this process"))?;
+        let own =
+            own.ok_or_else(|| Error::new(ErrorKind::Internal, "it is not of this process"))?;
         let temporary = files.places().temporary(&files.places().scratch_path(&key.0, key.1)?);
-        let written = Writer::create(&temporary, encoding.clone(), own).and_then(|mut writer| {
-            let (offers, rank) = (self.node.served(), self.node.own());
-            let mut pieces = RemotePieces::new(encoding, Vec::new(), &mut self.peers, rank, offers);
-            stream::encode(encoding, own, &mut pieces, |bytes| writer.put(bytes))?;
-            writer.complete()
-        });
+        let written =
+            ParityWriter::create(&temporary, encoding.clone(), own).and_then(|mut writer| {
+                let (offers, rank) = (self.node.served(), self.node.own());
+                let mut pieces =
+                    RemotePieces::new(encoding, Vec::new(), &mut self.peers, rank, offers);
+                stream::encode(encoding, own, &mut pieces, |bytes| writer.put(bytes))?;
+                writer.complete()
+            });
         let named = written.and_then(|bytes| {
             let _naming = self.shared.file_side.naming.lock();
             let current = self.is_current(key, &encoding.members[own]);
@@ -242,7 +245,7 @@ impl Worker<'_> {
     }
 
     /// Whether the announced file is still the one in scratch.
-    fn is_current(&self, key: &Key, member: &Member) -> bool {
+    fn is_current(&self, key: &VersionKey, member: &Member) -> bool {
         let Some((offer, digest)) = self.offered.get(key) else {
             return false;
         };
@@ -270,7 +273,7 @@ mod tests {
         let (shared, node) = (&*engine.shared, &nodes[0]);
         let (peers, offered, said) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let mut worker = Worker { shared, node, peers, offered, said };
-        let key: Key = ("x".into(), 1);
+        let key: VersionKey = ("x".into(), 1);
         for byte in [1, 2] {
             publish(&engine, &shared.file_side.naming.lock(), 1, byte);
             node.file_complete("x", 1);

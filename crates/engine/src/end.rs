@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::lifecycle::{Engine, EngineHandle};
 use super::prepare;
 use catalog::state::State;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use trace::metrics::Cause;
 use trace::Activity;
 
@@ -120,7 +120,7 @@ impl Engine {
         let name = self.shared.config.hand_over.as_deref().unwrap_or_default();
         let Some((first, version)) = left.first() else {
             return Err(Error::new(
-                Kind::System,
+                ErrorKind::System,
                 format!(
                     "hand_over = {name}: there is no veloc-backend that could keep the memory, so the \
                      checkpoints of this ephemeral job end with it"
@@ -130,7 +130,7 @@ impl Engine {
         let more =
             if left.len() > 1 { format!(" and {} more", left.len() - 1) } else { String::new() };
         Err(Error::new(
-            Kind::NoRoom,
+            ErrorKind::NoRoom,
             format!(
                 "hand_over = {name}: the host buffer (host_cache_size) has no room for \"{first}\" version \
                  {version}{more}, which are lost with the device cache; the rest is handed over"

@@ -12,25 +12,25 @@ use std::time::{Duration, Instant};
 use crate::Engine;
 use config::Config;
 use erasure::encoding::Member;
-use erasure::membership::{self, ProcessInfo, Settings};
-use erasure::node::{Node, Prepared};
+use erasure::membership::{self, ErasureSettings, ProcessInfo};
+use erasure::node::{Node, PreparedNode};
 use erasure::parity::ParityFile;
 use erasure::peer::Peer;
 use erasure::wire::{FileId, Message};
-use errors::{Error, Kind};
+use errors::{Error, ErrorKind};
 use files::{Naming, Output};
 use format::checksum::Checksum;
 use recovery::Process;
 
-const SETTINGS: Settings = Settings { interval: 0, group: 8, parities: 1 };
+const SETTINGS: ErasureSettings = ErasureSettings { interval: 0, group: 8, parities: 1 };
 
 /// The nodes of `count` processes, which answer.
 pub(super) fn nodes(count: u32) -> Vec<Node> {
-    let prepared: Vec<Prepared> =
-        (0..count).map(|_| Prepared::new(SETTINGS, None).unwrap()).collect();
+    let prepared: Vec<PreparedNode> =
+        (0..count).map(|_| PreparedNode::new(SETTINGS, None).unwrap()).collect();
     let infos: Vec<ProcessInfo> = prepared.iter().map(|prepared| prepared.info.clone()).collect();
     let known: Vec<Option<ProcessInfo>> = infos.iter().cloned().map(Some).collect();
-    let start = |(own, prepared): (usize, Prepared)| {
+    let start = |(own, prepared): (usize, PreparedNode)| {
         let place = membership::membership_of(&known, own as u32).unwrap().0.unwrap();
         Node::start(prepared, own as u32, infos.clone(), place).unwrap()
     };
@@ -180,7 +180,7 @@ fn a_loss_is_noticed_on_both_sides() {
     let mut call = nodes[0].call(1).unwrap();
     // A message for which there is no reply, so that the call is answered by now.
     call.send_message(&Message::DecidedAll).unwrap();
-    nodes[1].peer_lost(0, &Error::new(Kind::System, "no answer"));
+    nodes[1].peer_lost(0, &Error::new(ErrorKind::System, "no answer"));
     while call.broken().is_none() {
         call.check_connected();
         thread::yield_now();
@@ -191,7 +191,8 @@ fn a_loss_is_noticed_on_both_sides() {
 #[test]
 fn a_job_can_end_while_it_waits_for_an_answer() {
     let folder = tempfile::tempdir().unwrap();
-    let prepared: Vec<Prepared> = (0..2).map(|_| Prepared::new(SETTINGS, None).unwrap()).collect();
+    let prepared: Vec<PreparedNode> =
+        (0..2).map(|_| PreparedNode::new(SETTINGS, None).unwrap()).collect();
     let infos: Vec<ProcessInfo> = prepared.iter().map(|prepared| prepared.info.clone()).collect();
     let known: Vec<Option<ProcessInfo>> = infos.iter().cloned().map(Some).collect();
     let place = membership::membership_of(&known, 0).unwrap().0.unwrap();
@@ -221,7 +222,7 @@ fn a_job_can_end_while_it_connects() {
         }
     };
     assert_eq!(timed_out.kind(), std::io::ErrorKind::TimedOut);
-    let prepared = Prepared::new(SETTINGS, None).unwrap();
+    let prepared = PreparedNode::new(SETTINGS, None).unwrap();
     let own = prepared.info.clone();
     let infos = vec![own.clone(), ProcessInfo { addresses: vec![address], ..own }];
     let known: Vec<Option<ProcessInfo>> = infos.iter().cloned().map(Some).collect();
@@ -246,7 +247,7 @@ fn a_job_can_end_while_it_connects() {
 #[test]
 fn strangers_are_turned_away() {
     let nodes = nodes(2);
-    let prepared = Prepared::new(SETTINGS, None).unwrap();
+    let prepared = PreparedNode::new(SETTINGS, None).unwrap();
     let mut info = prepared.info.clone();
     let here = info.clone();
     let place =
@@ -274,7 +275,7 @@ fn strangers_are_turned_away() {
 /// same.
 #[test]
 fn members_are_let_in_while_strangers_call() {
-    let prepared = Prepared::new(SETTINGS, None).unwrap();
+    let prepared = PreparedNode::new(SETTINGS, None).unwrap();
     let info = prepared.info.clone();
     let known = [Some(info.clone()), Some(info.clone())];
     let place = membership::membership_of(&known, 0).unwrap().0.unwrap();

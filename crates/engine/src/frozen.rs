@@ -12,13 +12,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{Builder, JoinHandle};
 
 use super::run::Run;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use levels::host_buffer::HostBuffer;
 use os::access;
 use os::memory::page_size;
 use os::sync::Mutex;
 use os::threads;
-use os::write_protection::{Event, Lifted, WriteProtection};
+use os::write_protection::{Lifted, MemoryEvent, WriteProtection};
 
 /// Bytes that are copied at a time, and can be written then: a huge page, which stays one.
 const BLOCK: u64 = 2 << 20;
@@ -237,7 +237,10 @@ impl Freezer {
             }
         };
         if is_full.is_some() {
-            return Err(Error::new(Kind::NoRoom, format!("{MOST} checkpoints are frozen already")));
+            return Err(Error::new(
+                ErrorKind::NoRoom,
+                format!("{MOST} checkpoints are frozen already"),
+            ));
         }
         // From here on its drop ends it.
         let frozen = Frozen { freezing: self.shared.clone(), regions };
@@ -290,9 +293,11 @@ impl Freezing {
         while !writers.is_full() {
             match self.protection.read()? {
                 None => break,
-                Some(Event::Write(address)) => writers.push(address),
-                Some(Event::Gone(range)) => active.iter().for_each(|regions| regions.lose(&range)),
-                Some(Event::Moved(from, to)) => {
+                Some(MemoryEvent::Write(address)) => writers.push(address),
+                Some(MemoryEvent::Gone(range)) => {
+                    active.iter().for_each(|regions| regions.lose(&range))
+                }
+                Some(MemoryEvent::Moved(from, to)) => {
                     active.iter().for_each(|regions| regions.lose(&from));
                     self.protection.unregister(&to);
                 }
@@ -418,7 +423,7 @@ impl Frozen {
         }
         match self.regions.failure.load(Ordering::Relaxed) {
             0 => Ok(self.regions.ahead.load(Ordering::Relaxed)),
-            reason => Err(Error::new(Kind::System, REASONS[usize::from(reason) - 1])),
+            reason => Err(Error::new(ErrorKind::System, REASONS[usize::from(reason) - 1])),
         }
     }
 }

@@ -9,14 +9,14 @@ use super::telemetry::Telemetry;
 use crate::monitor::Catalog;
 use catalog::Level;
 use config::Config;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use levels::host_buffer::HostBuffer;
 use levels::store::Store;
 use os::mapping;
 use os::memory::{self, Physical};
 use os::size;
 use os::sync::Mutex;
-use policy::touch::{Mode, Model};
+use policy::touch::{TouchMode, TouchModel};
 
 /// The levels of host memory.
 #[derive(Debug)]
@@ -74,7 +74,9 @@ impl HostSide {
 
     /// The host buffer, if the catalog says that it has bytes.
     pub fn host(&self) -> Result<&HostBuffer> {
-        self.buffer.as_ref().ok_or_else(|| Error::new(Kind::Internal, "there is no host buffer"))
+        self.buffer
+            .as_ref()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "there is no host buffer"))
     }
 
     /// A checkpoint may have this many bytes: pages for them should be touched.
@@ -88,8 +90,10 @@ impl HostSide {
     /// its pages until that changes.
     pub(crate) fn memory_is_short(&self, bytes: u64) -> bool {
         // Pages that were set aside cannot be used by others.
-        let host =
-            self.buffer.as_ref().filter(|host| host.mapping().kind() != mapping::Kind::SharedHuge);
+        let host = self
+            .buffer
+            .as_ref()
+            .filter(|host| host.mapping().kind() != mapping::MappingKind::SharedHuge);
         if let (true, Some(host)) = (self.guard.is_due(bytes), host) {
             if let Ok(physical) = memory::physical() {
                 self.follow_memory_pressure(host, physical);
@@ -138,12 +142,12 @@ impl HostSide {
     pub fn flushed(&self, flushing: Flushing<'_>, bytes: u64, untouched: u64) {
         if let Some((mode, prediction)) = flushing.finish(bytes, untouched) {
             let predicted = [prediction.sequential, prediction.concurrent];
-            self.telemetry.trace.touch_mode(mode == Mode::Concurrent, predicted);
+            self.telemetry.trace.touch_mode(mode == TouchMode::Concurrent, predicted);
         }
     }
 
     /// The model of touching and flushing, with its measurements.
-    pub fn touch_model(&self) -> Model {
+    pub fn touch_model(&self) -> TouchModel {
         self.pace.model()
     }
 }

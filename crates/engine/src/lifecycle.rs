@@ -27,7 +27,7 @@ use catalog::Level;
 use config::{Config, Mode};
 use device::{kinds, Device};
 use erasure::node::Node;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::{Files, Inodes};
 use levels::host_buffer::HostBuffer;
 use levels::store::Store;
@@ -266,14 +266,14 @@ impl Engine {
             let failure = match ended {
                 Ok(Ok(())) => return,
                 Ok(Err(error)) => error.within(format!("the {owned} worker ended")),
-                Err(_) => Error::new(Kind::Internal, format!("the {owned} worker panicked")),
+                Err(_) => Error::new(ErrorKind::Internal, format!("the {owned} worker panicked")),
             };
             if kinds::has_ended() {
                 log::debug!("{failure}");
                 shared.catalog.fail(failure);
                 return;
             }
-            if OPTIONAL.contains(&owned.as_str()) && failure.kind() != Kind::Internal {
+            if OPTIONAL.contains(&owned.as_str()) && failure.kind() != ErrorKind::Internal {
                 // The job is slower without that worker, but nothing waits for it.
                 log::warn!("{failure}");
                 return;
@@ -369,7 +369,7 @@ impl Engine {
     /// Lets other processes protect the scratch files of this job from now on.
     pub fn join(&self, node: Node) -> Result<()> {
         if self.shared.file_side.erasure.set(node).is_err() {
-            return Err(Error::new(Kind::Internal, "there is erasure coding already"));
+            return Err(Error::new(ErrorKind::Internal, "there is erasure coding already"));
         }
         self.shared.file_side.files.expect_parities();
         self.spawn("encode", encode::encode)

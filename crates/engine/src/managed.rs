@@ -9,7 +9,7 @@ use super::device_side::DeviceSide;
 use super::place::Place;
 use super::shared::Capturing;
 use catalog::{Level, Part};
-use device::{Managed, Pointer};
+use device::{ManagedRange, Pointer};
 use errors::Result;
 use os::residency::PageTable;
 use policy::managed::{self as policy_of, PIECE};
@@ -23,7 +23,7 @@ pub(super) struct Settled<'a> {
     /// As the application has them, but for the part of managed memory.
     pub places: Cow<'a, [Place]>,
     /// Where the pages of the managed regions are, by id.
-    managed: BTreeMap<i32, Managed>,
+    managed: BTreeMap<i32, ManagedRange>,
 }
 
 impl Settled<'_> {
@@ -82,7 +82,7 @@ impl DeviceSide {
     }
 
     /// Where the pages of a managed region are. `None`: it is not managed, or nobody tells.
-    fn managed(&self, place: &Place) -> Option<Managed> {
+    fn managed(&self, place: &Place) -> Option<ManagedRange> {
         if !is_managed(place) {
             return None;
         }
@@ -90,13 +90,13 @@ impl DeviceSide {
     }
 
     /// Asks where the pages are. If nobody tells, the device copies all of it; that is said once.
-    fn ask(&self, table: &mut Option<PageTable>, place: &Place) -> Option<Managed> {
-        let asked = || -> Result<Option<Managed>> {
+    fn ask(&self, table: &mut Option<PageTable>, place: &Place) -> Option<ManagedRange> {
+        let asked = || -> Result<Option<ManagedRange>> {
             let table = match table {
                 Some(table) => table,
                 none => none.insert(PageTable::open()?),
             };
-            Managed::at(&self.attached()?.device, table, &range(place))
+            ManagedRange::at(&self.attached()?.device, table, &range(place))
         };
         asked().unwrap_or_else(|error| {
             let text = format!(
@@ -122,7 +122,7 @@ fn whole(place: &Place) -> Pieces<'_> {
 
 /// Cuts a managed region into what the processor copies and what the device does, or, with `all`, leaves all of it
 /// to the processor.
-fn cut<'p>(place: &'p Place, managed: &Managed, all: bool) -> Pieces<'p> {
+fn cut<'p>(place: &'p Place, managed: &ManagedRange, all: bool) -> Pieces<'p> {
     let mut pieces: Vec<Place> = Vec::new();
     let Range { mut start, end } = range(place);
     while start < end {

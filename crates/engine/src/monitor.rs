@@ -6,7 +6,7 @@
 use catalog::state::State;
 pub(crate) use catalog::state::Worker;
 use catalog::{Level, MOST};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::sync::{Condvar, Mutex};
 
 /// The most workers there can be: two for each level of memory, and four.
@@ -49,7 +49,7 @@ impl Guarded {
             return Err(error.clone());
         }
         if self.stopping {
-            return Err(Error::new(Kind::Internal, "the engine was stopped meanwhile"));
+            return Err(Error::new(ErrorKind::Internal, "the engine was stopped meanwhile"));
         }
         Ok(())
     }

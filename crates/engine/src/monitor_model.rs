@@ -16,7 +16,7 @@ use catalog::level::LevelSpec;
 use catalog::space::{cut, side_by_side};
 use catalog::state::*;
 use catalog::{Id, Level, Part, Region};
-use errors::{Error, Kind};
+use errors::{Error, ErrorKind};
 use policy::order::RestoreOrder;
 
 const ITERATIONS: usize = 3_000;
@@ -102,7 +102,7 @@ impl Job {
         while let Some(job) = self.catalog.next(Worker::Flush(level), next) {
             self.copy(&job);
             let result = if fails.contains(&count) {
-                MoveEnd::Failed(Error::new(Kind::System, "injected"))
+                MoveEnd::Failed(Error::new(ErrorKind::System, "injected"))
             } else {
                 MoveEnd::Done
             };
@@ -185,7 +185,7 @@ impl Job {
         {
             let room = self.deferred.lock().unwrap().remove(&job.id).unwrap();
             let end = if fails.contains(&job.version) {
-                MoveEnd::Failed(Error::new(Kind::System, "injected"))
+                MoveEnd::Failed(Error::new(ErrorKind::System, "injected"))
             } else {
                 for at in room {
                     self.level(Level::HOST).lock().unwrap()[at as usize] = job.version as u8 + 1;
@@ -451,7 +451,9 @@ fn a_dead_worker_keeps_nobody_waiting() {
             let job = Job::new(LEN, 4 * LEN, false, true);
             let workers = [
                 run(&job, |job| job.map(LEN)),
-                run(&job, |job| job.catalog.fail(Error::new(Kind::Internal, "the flusher died"))),
+                run(&job, |job| {
+                    job.catalog.fail(Error::new(ErrorKind::Internal, "the flusher died"))
+                }),
             ];
             let taken: Vec<_> =
                 (0..3).map(|v| job.capture(v, Part::Device, Level::DEVICE)).collect();

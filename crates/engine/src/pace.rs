@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use os::sync::{Condvar, Mutex};
 use policy::bandwidth::{BandwidthArbiter, Flush};
 use policy::idle_window::Forecast;
-use policy::touch::{Mode, Model, Prediction, Touch};
+use policy::touch::{Prediction, Touch, TouchMode, TouchModel};
 
 #[derive(Debug)]
 struct Now {
@@ -58,7 +58,7 @@ impl Pace {
     }
 
     /// A copy of the model.
-    pub(crate) fn model(&self) -> Model {
+    pub(crate) fn model(&self) -> TouchModel {
         self.now.lock().pace.model().clone()
     }
 
@@ -172,7 +172,7 @@ impl Pace {
 impl Flushing<'_> {
     /// The flush has moved `bytes`, `untouched` of them to new pages. Returns the mode of touching and its
     /// reason, if the mode has changed.
-    pub fn finish(mut self, bytes: u64, untouched: u64) -> Option<(Mode, Prediction)> {
+    pub fn finish(mut self, bytes: u64, untouched: u64) -> Option<(TouchMode, Prediction)> {
         let seconds = self.since.elapsed().as_secs_f64();
         let flush = self.flush.take()?;
         let mut now = self.pace.now.lock();

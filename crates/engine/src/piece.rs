@@ -10,7 +10,7 @@ use super::shared::Restores;
 use catalog::space::cut;
 use catalog::state::Acquire;
 use catalog::{Level, Region};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::Wanted;
 use trace::metrics::{Cause, Stop};
 
@@ -49,7 +49,7 @@ impl Restores<'_> {
             }
             (_, Acquire::File) => self.read_piece_of_file(restoring, region, start, &place),
             (_, Acquire::Wait | Acquire::Lost) => {
-                Err(Error::new(Kind::Internal, "its bytes are nowhere"))
+                Err(Error::new(ErrorKind::Internal, "its bytes are nowhere"))
             }
         }
     }

@@ -7,8 +7,8 @@ use super::guard::CHECK_EVERY;
 use super::pace::IdleWindow;
 use super::shared::Shared;
 use catalog::Level;
-use config::TouchMethod as Setting;
-use errors::{Error, Kind, Result};
+use config::TouchMeans as Setting;
+use errors::{Error, ErrorKind, Result};
 use levels::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
 use os::node_lock::NodeLock;
 use os::size;
@@ -31,7 +31,7 @@ pub(crate) fn map(shared: &Shared) -> Result<()> {
             let left = cache.reserved() - mapped;
             if left > 0 && !may_map(chunk.min(left), free, device.total_memory()) {
                 let what = format!("the device has {} left", size::show(free));
-                return Err(Error::new(Kind::NoRoom, what));
+                return Err(Error::new(ErrorKind::NoRoom, what));
             }
             cache.map_next(chunk)
         });

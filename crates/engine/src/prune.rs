@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::file_side::FileSide;
 use catalog::{FileLevel, Id};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::Naming;
 use format::identity::Identity;
 use policy::retention::{Divided, Retention, Taken};
@@ -129,7 +129,7 @@ impl FileSide {
             FileLevel::Scratch => ("scratch_versions", self.config.scratch_versions),
             FileLevel::Persistent => ("max_versions", self.config.max_versions),
         };
-        if error.kind() != Kind::NoRoom || limit == 0 {
+        if error.kind() != ErrorKind::NoRoom || limit == 0 {
             return error;
         }
         error.followed_by(format!(
@@ -307,7 +307,11 @@ impl FileSide {
                         return None;
                     }
                     // It is of no use to anybody.
-                    Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Corrupt) => break,
+                    Err(error)
+                        if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) =>
+                    {
+                        break
+                    }
                     Err(error) => {
                         let text = format!("versions are not limited for now: {error}");
                         self.telemetry.degrade("prune", text);

@@ -11,7 +11,7 @@ use catalog::space::cut;
 use catalog::state::{Acquire, Source};
 use catalog::{Id, Level, Part, Region, PARTS};
 use device::{Pointer, PAGEABLE};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::{Target, Wanted};
 use trace::metrics::{Cause, Stop};
 
@@ -77,7 +77,7 @@ impl Restores<'_> {
             }
             Acquire::File => self.read_file(restoring, wanted),
             Acquire::Wait | Acquire::Lost => {
-                Err(Error::new(Kind::Internal, "its bytes are nowhere"))
+                Err(Error::new(ErrorKind::Internal, "its bytes are nowhere"))
             }
         }
     }

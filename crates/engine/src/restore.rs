@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::shared::Restores;
 use catalog::state::{Content, State};
 use catalog::{Id, Part, Region};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::{Files, Found};
 use format::delta;
 use format::header::Decoded;
@@ -122,7 +122,7 @@ impl<'a> Restores<'a> {
         self.shared.file_side.await_earlier_jobs();
         let files = self.shared.file_side.files.of_run(wanted);
         let found = files.copies().look(name, version).map_err(|error| match error.kind() {
-            Kind::NotFound => Error::new(Kind::NotFound, self.no_such(name, version)),
+            ErrorKind::NotFound => Error::new(ErrorKind::NotFound, self.no_such(name, version)),
             _ => error,
         })?;
         let identity = self.shared.file_side.files.runs().identity_found(&found);
@@ -277,7 +277,8 @@ impl<'a> Restores<'a> {
         }
         let regions =
             self.shared.catalog.read(|state| state.checkpoints().regions(id)).ok_or_else(|| {
-                Error::new(Kind::NotFound, "it was removed").within(format!("\"{name}\" {version}"))
+                Error::new(ErrorKind::NotFound, "it was removed")
+                    .within(format!("\"{name}\" {version}"))
             })?;
         // The table of changes is not the application's.
         let has_table = self.shared.config.incremental
@@ -305,7 +306,7 @@ impl<'a> Restores<'a> {
         let is_there = self.shared.catalog.wait(|state| state.checkpoints().file_settled(id))?;
         self.shared.telemetry.metrics.waited(Cause::File, since);
         let never = "it has only what has changed since an earlier version, and could not be written to a file";
-        is_there.then_some(()).ok_or_else(|| Error::new(Kind::NotFound, never))
+        is_there.then_some(()).ok_or_else(|| Error::new(ErrorKind::NotFound, never))
     }
 
     /// Starts a restore of all of this rank's checkpoint of an earlier job without reading its file first:

@@ -13,7 +13,7 @@ use crate::monitor::Catalog;
 use catalog::state::State;
 use catalog::Level;
 use config::Config;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::Files;
 use levels::host_buffer::HostBuffer;
 use levels::store::Store;
@@ -114,7 +114,7 @@ impl Shared {
     /// The job is ending, and what is not in a file yet is its successor's, if it has one.
     pub(crate) fn go_on(&self) -> Result<()> {
         match self.stopping() {
-            true => Err(Error::new(Kind::Internal, "the job is ending")),
+            true => Err(Error::new(ErrorKind::Internal, "the job is ending")),
             false => Ok(()),
         }
     }

@@ -13,7 +13,7 @@ use ::files::{Naming, Output, Target, Wanted, Written};
 use catalog::space::cut;
 use catalog::state::{After, FileJob, PersistJob};
 use catalog::FileLevel;
-use errors::{Kind, Result};
+use errors::{ErrorKind, Result};
 use format::header::Header;
 use os::files;
 use trace::metrics::Stop;
@@ -144,7 +144,7 @@ pub(super) fn persist_one(
     }
     let result = result.map(|_| ());
     gone |= result.as_ref().is_err_and(|error| {
-        error.kind() == Kind::NotFound
+        error.kind() == ErrorKind::NotFound
             && shared.file_side.files.places().lacks_scratch(&job.name, job.version)
     });
     let after = shared.step_counted(|state| {

@@ -10,7 +10,7 @@ use catalog::space::{cut, Extent};
 use catalog::state::{Source, Stored};
 use catalog::Level;
 use config::Config;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use levels::store::{Put, Room, Store, PIECE};
 use os::sync::Mutex;
 use recovery::Process;
@@ -39,7 +39,7 @@ impl Store for Drive {
 
     fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<Stored> {
         if self.refuses {
-            return Err(Error::new(Kind::System, "the drive is broken"));
+            return Err(Error::new(ErrorKind::System, "the drive is broken"));
         }
         room.put(bytes.len() as u64, |place, range| {
             let to = place.offset as usize..(place.offset + place.len) as usize;

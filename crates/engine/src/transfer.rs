@@ -13,7 +13,7 @@ use catalog::space::{side_by_side, Extent};
 use catalog::state::{MoveEnd, MoveJob, State, Stored};
 use catalog::Level;
 use device::WaitMode;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use levels::store::Room;
 use os::{affinity, logging, threads};
 use policy::slice;
@@ -134,7 +134,7 @@ fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
             stored = to.write(&mut room, bytes)?;
             match stored {
                 Stored::In(_) => Ok(()),
-                Stored::Full(_) => Err(Error::new(Kind::NoRoom, "the level is full")),
+                Stored::Full(_) => Err(Error::new(ErrorKind::NoRoom, "the level is full")),
             }
         });
         match stored {

@@ -9,8 +9,8 @@ use super::digests::Digests;
 use super::shared::Shared;
 use catalog::state::{FileJob, Source};
 use catalog::Region;
-use errors::{Error, Kind, Result};
-use format::delta::{self, changed, Blocks, Sparse, Table, BLOCK};
+use errors::{Error, ErrorKind, Result};
+use format::delta::{self, changed, Blocks, DeltaTable, Sparse, BLOCK};
 use format::header::Header;
 use policy::changes::{choose, Has};
 
@@ -85,9 +85,9 @@ impl Shared {
     }
 
     /// The table in memory, and its length. `None`: the region is another one.
-    fn table(&self, job: &FileJob, region: &Region) -> Result<Option<(Table, u64)>> {
+    fn table(&self, job: &FileJob, region: &Region) -> Result<Option<(DeltaTable, u64)>> {
         let missing =
-            || Error::new(Kind::Internal, "the table of what has changed is not in memory");
+            || Error::new(ErrorKind::Internal, "the table of what has changed is not in memory");
         let source: &Source = job.memory[region.part as usize].as_ref().ok_or_else(missing)?;
         let read = |bytes: &mut [u8], at| {
             let part = Region { offset: region.offset + at, size: bytes.len() as u64, ..*region };
@@ -102,7 +102,7 @@ impl Shared {
         if region.size >= delta::LEN_WITHOUT_BASE {
             read(&mut begin, 0)?;
         }
-        (begin == delta::MAGIC).then(|| Table::read(region.size, read)).transpose()
+        (begin == delta::MAGIC).then(|| DeltaTable::read(region.size, read)).transpose()
     }
 
     /// The digests of regions that are all in memory.

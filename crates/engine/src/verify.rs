@@ -7,8 +7,8 @@ use super::device_side::Own;
 use super::run::Run;
 use catalog::space::Extent;
 use device::Pointer;
-use errors::{Error, Kind, Result};
-use format::proof::{Digest, Hasher, Sort};
+use errors::{Error, ErrorKind, Result};
+use format::proof::{Digest, DigestHasher, Sort};
 use levels::host_buffer::HostBuffer;
 
 /// Bytes of device memory that are hashed at a time.
@@ -41,7 +41,7 @@ impl Expected {
     /// # Errors
     /// It is not what the memory was; the error names the region.
     pub(super) fn compare(&self, host: &HostBuffer) -> Result<()> {
-        let mut hasher = Hasher::new(Sort::Xxh3);
+        let mut hasher = DigestHasher::new(Sort::Xxh3);
         for extent in &self.extents {
             let copied = host.address(extent.offset).cast_const();
             // SAFETY: an extent of a checkpoint whose copies have ended, and that nobody else is given before its
@@ -71,11 +71,11 @@ fn hash_host(address: u64, len: u64) -> Digest {
 
 fn hash_device(own: Option<&Own>, address: u64, len: u64) -> Result<Digest> {
     let Some(own) = own else {
-        return Err(Error::new(Kind::Internal, "device memory without a stream"));
+        return Err(Error::new(ErrorKind::Internal, "device memory without a stream"));
     };
     let stream = own.lane.stream();
     let mut piece = vec![0; PIECE.min(len as usize)];
-    let mut hasher = Hasher::new(Sort::Xxh3);
+    let mut hasher = DigestHasher::new(Sort::Xxh3);
     let mut done = 0;
     while done < len {
         let bytes = (len - done).min(PIECE as u64);

@@ -5,7 +5,7 @@
 
 use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// Block lengths are multiples of this many bytes. The code works on groups of this size, so the result
 /// does not depend on how a stripe is split.
@@ -44,7 +44,7 @@ impl Code {
     /// a multiple of [`GRAIN`].
     ///
     /// # Errors
-    /// [`Kind::Internal`] if the number or the length of the blocks is wrong.
+    /// [`ErrorKind::Internal`] if the number or the length of the blocks is wrong.
     pub(crate) fn parity(&mut self, data: &[&[u8]], index: usize, parity: &mut [u8]) -> Result<()> {
         self.check(data.iter().copied(), parity.len())?;
         if index >= self.parities {
@@ -76,7 +76,7 @@ impl Code {
     /// Restores data block `lost` from as many `others` as there are data blocks.
     ///
     /// # Errors
-    /// [`Kind::Internal`] if the number or the length of the blocks is wrong.
+    /// [`ErrorKind::Internal`] if the number or the length of the blocks is wrong.
     pub(crate) fn restore(
         &mut self,
         lost: usize,
@@ -149,7 +149,7 @@ fn xor_into(blocks: &[&[u8]], into: &mut [u8]) {
 }
 
 fn internal(what: impl std::fmt::Display) -> Error {
-    Error::new(Kind::Internal, format!("erasure code: {what}"))
+    Error::new(ErrorKind::Internal, format!("erasure code: {what}"))
 }
 
 #[cfg(test)]

@@ -10,17 +10,17 @@ use format::checksum::Checksum;
 
 /// A file's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Content {
+pub struct FileIdentity {
     /// Its length in bytes.
     pub len: u64,
     /// Its checksum.
     pub digest: Checksum,
 }
 
-impl Content {
+impl FileIdentity {
     /// A member's file, as in a parity file.
-    pub fn of(member: &Member) -> Content {
-        Content { len: member.len, digest: member.digest }
+    pub fn of(member: &Member) -> FileIdentity {
+        FileIdentity { len: member.len, digest: member.digest }
     }
 }
 
@@ -34,11 +34,11 @@ struct VoteCount {
 
 /// The votes of all parity files, by rank.
 #[derive(Debug, Default)]
-pub struct DigestVotes(BTreeMap<u32, BTreeMap<Content, VoteCount>>);
+pub struct DigestVotes(BTreeMap<u32, BTreeMap<FileIdentity, VoteCount>>);
 
 /// Whether a file is the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FileVerdict {
     /// No parity file disagrees.
     Right,
     /// More parity files have another digest.
@@ -53,31 +53,31 @@ impl DigestVotes {
     pub fn add(&mut self, encoding: &Encoding, at_home: bool) {
         for member in &encoding.members {
             let of_rank = self.0.entry(member.rank).or_default();
-            let votes = of_rank.entry(Content::of(member)).or_default();
+            let votes = of_rank.entry(FileIdentity::of(member)).or_default();
             *(if at_home { &mut votes.at_home } else { &mut votes.elsewhere }) += 1;
         }
     }
 
     /// Whether a file of a process is the right one. Without votes, any file is right; votes at home
     /// take precedence.
-    pub fn verdict(&self, rank: u32, content: Content) -> Verdict {
-        let Some(votes) = self.0.get(&rank) else { return Verdict::Right };
+    pub fn verdict(&self, rank: u32, content: FileIdentity) -> FileVerdict {
+        let Some(votes) = self.0.get(&rank) else { return FileVerdict::Right };
         let at_home = votes.values().any(|votes| votes.at_home > 0);
         let count = |votes: &VoteCount| if at_home { votes.at_home } else { votes.elsewhere };
         let own = votes.get(&content).map_or(0, count);
         let others = votes.iter().filter(|(other, _)| **other != content);
         match others.map(|(_, votes)| count(votes)).max() {
-            Some(most) if most > own => Verdict::Wrong,
-            Some(most) if most == own => Verdict::Disputed,
-            None if own == 0 => Verdict::Wrong,
-            _ => Verdict::Right,
+            Some(most) if most > own => FileVerdict::Wrong,
+            Some(most) if most == own => FileVerdict::Disputed,
+            None if own == 0 => FileVerdict::Wrong,
+            _ => FileVerdict::Right,
         }
     }
 
     /// Whether all files of this encoding may be right.
     pub fn admits(&self, encoding: &Encoding) -> bool {
-        let of = |member: &Member| self.verdict(member.rank, Content::of(member));
-        encoding.members.iter().all(|member| of(member) != Verdict::Wrong)
+        let of = |member: &Member| self.verdict(member.rank, FileIdentity::of(member));
+        encoding.members.iter().all(|member| of(member) != FileVerdict::Wrong)
     }
 }
 
@@ -101,14 +101,14 @@ pub fn undisputed<T>(
 mod tests {
     use super::*;
 
-    fn content(byte: u8) -> Content {
-        Content { len: 10, digest: Checksum::from_bytes([byte; 32]) }
+    fn content(byte: u8) -> FileIdentity {
+        FileIdentity { len: 10, digest: Checksum::from_bytes([byte; 32]) }
     }
 
     /// An encoding of ranks 0 to 2 with these files.
     fn encoding(contents: [u8; 3]) -> Encoding {
         let member = |(rank, byte)| {
-            let Content { len, digest } = content(byte);
+            let FileIdentity { len, digest } = content(byte);
             Member {
                 rank,
                 len,
@@ -126,19 +126,19 @@ mod tests {
     #[test]
     fn most_parity_files_are_right() {
         let mut votes = DigestVotes::default();
-        assert_eq!(votes.verdict(1, content(9)), Verdict::Right);
+        assert_eq!(votes.verdict(1, content(9)), FileVerdict::Right);
         votes.add(&encoding([1, 1, 1]), true);
         votes.add(&encoding([1, 2, 1]), true);
-        assert_eq!(votes.verdict(1, content(1)), Verdict::Disputed);
-        assert_eq!(votes.verdict(1, content(2)), Verdict::Disputed);
-        assert_eq!(votes.verdict(1, content(3)), Verdict::Wrong);
-        assert_eq!(votes.verdict(0, content(1)), Verdict::Right);
-        assert_eq!(votes.verdict(0, content(2)), Verdict::Wrong);
+        assert_eq!(votes.verdict(1, content(1)), FileVerdict::Disputed);
+        assert_eq!(votes.verdict(1, content(2)), FileVerdict::Disputed);
+        assert_eq!(votes.verdict(1, content(3)), FileVerdict::Wrong);
+        assert_eq!(votes.verdict(0, content(1)), FileVerdict::Right);
+        assert_eq!(votes.verdict(0, content(2)), FileVerdict::Wrong);
         votes.add(&encoding([1, 2, 1]), true);
-        assert_eq!(votes.verdict(1, content(1)), Verdict::Wrong);
-        assert_eq!(votes.verdict(1, content(2)), Verdict::Right);
+        assert_eq!(votes.verdict(1, content(1)), FileVerdict::Wrong);
+        assert_eq!(votes.verdict(1, content(2)), FileVerdict::Right);
         assert!(!votes.admits(&encoding([1, 1, 1])) && votes.admits(&encoding([1, 2, 1])));
-        assert_eq!(votes.verdict(7, content(3)), Verdict::Right);
+        assert_eq!(votes.verdict(7, content(3)), FileVerdict::Right);
     }
 
     /// Catches outdated parity files that outvote newer ones.
@@ -148,10 +148,10 @@ mod tests {
         for _ in 0..3 {
             votes.add(&encoding([1, 1, 1]), false);
         }
-        assert_eq!(votes.verdict(2, content(1)), Verdict::Right);
+        assert_eq!(votes.verdict(2, content(1)), FileVerdict::Right);
         votes.add(&encoding([1, 1, 2]), true);
-        assert_eq!(votes.verdict(2, content(1)), Verdict::Wrong);
-        assert_eq!(votes.verdict(2, content(2)), Verdict::Right);
+        assert_eq!(votes.verdict(2, content(1)), FileVerdict::Wrong);
+        assert_eq!(votes.verdict(2, content(2)), FileVerdict::Right);
     }
 
     #[test]

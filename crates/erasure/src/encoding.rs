@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::layout::{Layout, MOST_MEMBERS};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
 use format::identity::{common, Identity};
 use format::names;
@@ -44,7 +44,7 @@ impl Encoding {
     /// Validates what was read from a file or a connection.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if it is not a possible encoding.
+    /// [`ErrorKind::Corrupt`] if it is not a possible encoding.
     pub fn check(&self) -> Result<()> {
         let members = self.members.len();
         let parities = self.parities as usize;
@@ -63,7 +63,7 @@ impl Encoding {
             return Ok(());
         }
         Err(Error::new(
-            Kind::Corrupt,
+            ErrorKind::Corrupt,
             format!(
                 "checkpoint {:?} version {}: {members} members with {parities} parities are no group, \
                  or their files are too long, or of different runs",

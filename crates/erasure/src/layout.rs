@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Shard, GRAIN};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 pub use policy::LARGEST_GROUP;
 /// The most members of a group: a group is split in two only if both halves are large enough for the
@@ -91,7 +91,7 @@ impl Layout {
     /// Checks that the intact pieces are enough to rebuild every file.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] with the missing pieces, named by `ranks`.
+    /// [`ErrorKind::NotFound`] with the missing pieces, named by `ranks`.
     pub fn check(&self, whole: &[Intact], ranks: &[u32]) -> Result<()> {
         let short = (0..self.members).any(|stripe| {
             let has = |member: &usize| match self.shard(stripe, *member) {
@@ -116,7 +116,7 @@ impl Layout {
             let _ = write!(text, "{comma}{what} of number {rank}");
         }
         Err(Error::new(
-            Kind::NotFound,
+            ErrorKind::NotFound,
             format!(
                 "of {} processes with {} parities too much is missing or damaged: {text}",
                 self.members, self.parities

@@ -14,7 +14,7 @@ const BREADTH: usize = 8;
 
 /// Settings that all processes must have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settings {
+pub struct ErasureSettings {
     /// The least seconds between two encodings (`ec_interval`).
     pub interval: u64,
     /// The approximate size of a group (`ec_group`).
@@ -27,7 +27,7 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessInfo {
     /// Its settings.
-    pub settings: Settings,
+    pub settings: ErasureSettings,
     /// Its host.
     pub host: String,
     /// Identifies the network namespace: processes with the same value share a loopback interface.
@@ -125,7 +125,7 @@ mod tests {
 
     fn info(host: &str) -> ProcessInfo {
         ProcessInfo {
-            settings: Settings { interval: 0, group: 4, parities: 1 },
+            settings: ErasureSettings { interval: 0, group: 4, parities: 1 },
             host: host.to_owned(),
             loopback: host.to_owned(),
             domain: host.to_owned(),

@@ -8,13 +8,13 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::encoding::{Encoding, Member};
-use super::membership::{Membership, ProcessInfo, Settings};
+use super::membership::{ErasureSettings, Membership, ProcessInfo};
 use super::peer::Peer;
-use super::progress::{Key, Progress, Selection, Task};
+use super::progress::{GroupTask, Progress, Selection, VersionKey};
 use super::served::ServedFiles;
 use super::server::Server;
 use super::wire::Message;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
 use format::names;
 use os::fork::CloseOnFork;
@@ -27,7 +27,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A process that listens but does not answer yet.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedNode {
     listeners: Vec<CloseOnFork<TcpListener>>,
     /// The information that the other processes need about this one.
     pub info: ProcessInfo,
@@ -36,25 +36,25 @@ pub struct Prepared {
 /// A process with its connections to the others.
 #[derive(Debug)]
 pub struct Node {
-    shared: Arc<Shared>,
+    shared: Arc<SharedNode>,
     served: Arc<ServedFiles>,
     server: Server,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedNode {
     own: u32,
     infos: Vec<ProcessInfo>,
     membership: Membership,
-    settings: Settings,
-    now: Mutex<State>,
+    settings: ErasureSettings,
+    now: Mutex<NodeState>,
     changed: Condvar,
     /// The connections that this process has made.
     calls: Mutex<Vec<Weak<Connection>>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct NodeState {
     progress: Progress,
     /// When a version was last selected for encoding.
     decided: Instant,
@@ -71,17 +71,17 @@ struct State {
 #[derive(Debug)]
 pub enum Job {
     /// Do this task.
-    Do(Task),
+    Do(GroupTask),
     /// Check which peers are still there.
     CheckPeers,
 }
 
-impl Prepared {
+impl PreparedNode {
     /// Listens on free ports. `domain`: the failure domain, by default the host.
     ///
     /// # Errors
     /// The system's.
-    pub fn new(settings: Settings, domain: Option<&str>) -> Result<Prepared> {
+    pub fn new(settings: ErasureSettings, domain: Option<&str>) -> Result<PreparedNode> {
         let listeners = network::listen()?;
         let addresses = listeners
             .iter()
@@ -98,7 +98,7 @@ impl Prepared {
             addresses,
             token: network::random()?,
         };
-        Ok(Prepared { listeners, info })
+        Ok(PreparedNode { listeners, info })
     }
 }
 
@@ -108,12 +108,12 @@ impl Node {
     /// # Errors
     /// A thread cannot be started.
     pub fn start(
-        prepared: Prepared,
+        prepared: PreparedNode,
         own: u32,
         infos: Vec<ProcessInfo>,
         membership: Membership,
     ) -> Result<Node> {
-        let Prepared { mut listeners, info } = prepared;
+        let PreparedNode { mut listeners, info } = prepared;
         let settings = info.settings;
         if infos.iter().all(|other| other.loopback == info.loopback) {
             // All processes are on this host.
@@ -132,7 +132,7 @@ impl Node {
         };
         let progress =
             Progress::new(membership.own, membership.members.len(), settings.parities, selection);
-        let now = State {
+        let now = NodeState {
             progress,
             decided: Instant::now(),
             caught_up: Instant::now(),
@@ -140,7 +140,7 @@ impl Node {
             warned: false,
             stopping: false,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedNode {
             own,
             infos,
             membership,
@@ -255,18 +255,18 @@ impl Node {
     }
 
     /// Whether this process has not taken a version again after this round.
-    pub fn is_latest(&self, key: &Key, round: u32) -> bool {
+    pub fn is_latest(&self, key: &VersionKey, round: u32) -> bool {
         self.shared.now.lock().progress.is_latest(key, round)
     }
 
     /// This process's file was announced to the others, in this round of the version.
-    pub fn announced(&self, key: &Key, round: u32, file: Member) {
+    pub fn announced(&self, key: &VersionKey, round: u32, file: Member) {
         let own = self.shared.membership.own;
         self.step(|now, _| now.progress.announced(own, key.clone(), round, file));
     }
 
     /// This process has finished an encoding: its parity file is complete if `made`; else it failed.
-    pub fn encoding_ended(&self, key: &Key, round: u32, id: Checksum, made: bool) {
+    pub fn encoding_ended(&self, key: &VersionKey, round: u32, id: Checksum, made: bool) {
         self.step(|now, _| {
             if made {
                 now.progress.encoded(key.clone(), round);
@@ -276,7 +276,7 @@ impl Node {
     }
 
     /// The process `rank` refuses the file of this encoding, as it has taken the version again.
-    pub fn taken_again(&self, key: &Key, round: u32, encoding: &Encoding, rank: u32) {
+    pub fn taken_again(&self, key: &VersionKey, round: u32, encoding: &Encoding, rank: u32) {
         if let Some(member) = encoding.index_of(rank) {
             let file = &encoding.members[member];
             self.step(|now, _| now.progress.taken_again(member, key, round, file));
@@ -284,12 +284,12 @@ impl Node {
     }
 
     /// The state of this process's parities of a version whose file is in scratch.
-    pub fn parity_state(&self, key: &Key) -> FileState {
+    pub fn parity_state(&self, key: &VersionKey) -> FileState {
         self.shared.now.lock().progress.parity_state(key)
     }
 
     /// Whether this process has made its parities of a version, or expects to.
-    pub fn may_protect(&self, key: &Key) -> bool {
+    pub fn may_protect(&self, key: &VersionKey) -> bool {
         self.shared.now.lock().progress.may_protect(key)
     }
 
@@ -369,17 +369,17 @@ impl Node {
         self.server.stop();
     }
 
-    fn step(&self, step: impl FnOnce(&mut State, &Settings)) {
+    fn step(&self, step: impl FnOnce(&mut NodeState, &ErasureSettings)) {
         step(&mut self.shared.now.lock(), &self.shared.settings);
         self.shared.changed.notify_all();
     }
 }
 
-impl Shared {
+impl SharedNode {
     /// Fails if the job ends.
     fn check_not_stopping(&self) -> Result<()> {
         if self.now.lock().stopping {
-            return Err(Error::new(Kind::System, "the job ends"));
+            return Err(Error::new(ErrorKind::System, "the job ends"));
         }
         Ok(())
     }

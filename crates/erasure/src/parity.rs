@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::encoding::Encoding;
-use errors::{Error, Kind, Result};
-use format::checksum::{self, Checksum, Hasher};
+use errors::{Error, ErrorKind, Result};
+use format::checksum::{self, Checksum, ChecksumHasher};
 use os::files::{self, Durability};
 
 const MAGIC: &[u8; 8] = b"VELOCEC1";
@@ -21,7 +21,7 @@ const LONGEST_HEADER: usize = 1 << 20;
 
 /// The header of a parity file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
+pub struct ParityHeader {
     /// The encoding that the parities belong to.
     pub encoding: Encoding,
     /// The index of the member that keeps this file.
@@ -38,7 +38,7 @@ pub struct ParityFile {
     /// Its path, for messages.
     pub path: PathBuf,
     /// Its header.
-    pub header: Header,
+    pub header: ParityHeader,
     /// Where the parities begin, in bytes.
     pub start: u64,
 }
@@ -47,10 +47,11 @@ impl ParityFile {
     /// Opens a parity file and verifies its header and its length, but not its parities.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if there is none, [`Kind::Corrupt`] if it is damaged or no parity file.
+    /// [`ErrorKind::NotFound`] if there is none, [`ErrorKind::Corrupt`] if it is damaged or no parity file.
     pub fn read(path: &Path) -> Result<ParityFile> {
         let file = files::open_own(path)?;
-        let damaged = |what: &str| Error::new(Kind::Corrupt, format!("{}: {what}", path.display()));
+        let damaged =
+            |what: &str| Error::new(ErrorKind::Corrupt, format!("{}: {what}", path.display()));
         let mut prefix = [0; PREFIX];
         files::read_exact_at(&file, &mut prefix, 0, path)?;
         let (magic, len) = prefix.split_at(MAGIC.len());
@@ -67,7 +68,7 @@ impl ParityFile {
         if Checksum::of(head).as_bytes() != digest {
             return Err(damaged("its header is damaged"));
         }
-        let header: Header =
+        let header: ParityHeader =
             postcard::from_bytes(head).map_err(|_| damaged("its header cannot be read"))?;
         header.encoding.check().map_err(|error| error.within(path.display()))?;
         if header.own as usize >= header.encoding.members.len() {
@@ -83,45 +84,48 @@ impl ParityFile {
     /// Verifies the parities.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if they are damaged.
+    /// [`ErrorKind::Corrupt`] if they are damaged.
     pub fn verify(&self) -> Result<()> {
         let end = files::len(&self.file, &self.path)?;
         let digest = checksum::of_range(&self.file, self.start..end, &self.path, |_| {})?;
         if digest == self.header.payload {
             return Ok(());
         }
-        Err(Error::new(Kind::Corrupt, format!("{}: its parities are damaged", self.path.display())))
+        Err(Error::new(
+            ErrorKind::Corrupt,
+            format!("{}: its parities are damaged", self.path.display()),
+        ))
     }
 }
 
 /// A parity file being written.
 #[derive(Debug)]
-pub struct Writer {
+pub struct ParityWriter {
     file: File,
     path: PathBuf,
-    header: Header,
+    header: ParityHeader,
     start: u64,
     at: u64,
-    hasher: Hasher,
+    hasher: ChecksumHasher,
 }
 
-impl Writer {
+impl ParityWriter {
     /// Creates a member's file under a temporary name.
     ///
     /// # Errors
     /// The system's, with the path.
-    pub fn create(path: &Path, encoding: Encoding, own: usize) -> Result<Writer> {
+    pub fn create(path: &Path, encoding: Encoding, own: usize) -> Result<ParityWriter> {
         let header =
-            Header { encoding, own: own as u32, payload: Checksum::from_bytes([0; DIGEST]) };
+            ParityHeader { encoding, own: own as u32, payload: Checksum::from_bytes([0; DIGEST]) };
         let start = (PREFIX + encode(&header)?.len() + DIGEST) as u64;
         let file = files::create(path)?;
-        Ok(Writer {
+        Ok(ParityWriter {
             file,
             path: path.to_owned(),
             header,
             start,
             at: start,
-            hasher: Hasher::default(),
+            hasher: ChecksumHasher::default(),
         })
     }
 
@@ -139,10 +143,10 @@ impl Writer {
     /// Writes the header, which makes it a valid parity file. Returns its length in bytes.
     ///
     /// # Errors
-    /// The errors of [`files::write_all_at`]; [`Kind::Internal`] if parities are missing.
+    /// The errors of [`files::write_all_at`]; [`ErrorKind::Internal`] if parities are missing.
     pub fn complete(mut self) -> Result<u64> {
         if self.at - self.start != self.header.encoding.layout().payload() {
-            return Err(Error::new(Kind::Internal, "a parity file is not complete"));
+            return Err(Error::new(ErrorKind::Internal, "a parity file is not complete"));
         }
         self.header.payload = self.hasher.finish();
         let header = encode(&self.header)?;
@@ -166,8 +170,8 @@ pub fn digest(file: &File, path: &Path) -> Result<(u64, Checksum)> {
     Ok((len, checksum::of_range(file, 0..len, path, |_| {})?))
 }
 
-fn encode(header: &Header) -> Result<Vec<u8>> {
+fn encode(header: &ParityHeader) -> Result<Vec<u8>> {
     postcard::to_stdvec(header).map_err(|error| {
-        Error::new(Kind::Internal, format!("the header of a parity file: {error}"))
+        Error::new(ErrorKind::Internal, format!("the header of a parity file: {error}"))
     })
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 use super::membership::ProcessInfo;
-use super::wire::{greeting, receive, send, FileId, Message, Reply};
-use errors::{Error, Kind, Result};
+use super::wire::{greeting, receive, send, FileId, Message, ReadReply};
+use errors::{Error, ErrorKind, Result};
 use os::network::{self, Connection};
 
 /// The longest time for an answer of a live process.
@@ -78,7 +78,7 @@ impl Peer {
                 }
             }
         }
-        let error = first.unwrap_or_else(|| Error::new(Kind::NotFound, "it has no address"));
+        let error = first.unwrap_or_else(|| Error::new(ErrorKind::NotFound, "it has no address"));
         Err(error.within(format!("calling number {rank} on {}", info.host)))
     }
 
@@ -86,9 +86,11 @@ impl Peer {
         let sent = (&**self.stream).write_all(greeting);
         sent.map_err(|error| Error::system("sending", &error))?;
         match receive(&**self.stream)? {
-            Some(Reply::Bytes) => Ok(()),
-            Some(Reply::Refused(why)) => Err(Error::new(Kind::System, why)),
-            Some(Reply::TakenAgain) => Err(Error::new(Kind::Internal, "an answer to no request")),
+            Some(ReadReply::Bytes) => Ok(()),
+            Some(ReadReply::Refused(why)) => Err(Error::new(ErrorKind::System, why)),
+            Some(ReadReply::TakenAgain) => {
+                Err(Error::new(ErrorKind::Internal, "an answer to no request"))
+            }
             None => Err(hung_up()),
         }
     }
@@ -120,23 +122,23 @@ impl Peer {
     /// Receives the bytes of the oldest outstanding request.
     ///
     /// # Errors
-    /// [`Kind::NotFound`]: refused, and the connection stays usable. Else the connection is lost.
+    /// [`ErrorKind::NotFound`]: refused, and the connection stays usable. Else the connection is lost.
     pub fn receive_into(&mut self, into: &mut [u8]) -> Result<()> {
         if self.requested.pop_front() != Some(into.len()) {
-            return Err(Error::new(Kind::Internal, "these bytes were not asked for"));
+            return Err(Error::new(ErrorKind::Internal, "these bytes were not asked for"));
         }
         self.answer(into).map_err(|error| self.note_failure(error))
     }
 
     fn answer(&mut self, into: &mut [u8]) -> Result<()> {
         match receive(&**self.stream)? {
-            Some(Reply::Bytes) => (&**self.stream)
+            Some(ReadReply::Bytes) => (&**self.stream)
                 .read_exact(into)
                 .map_err(|error| Error::system("receiving bytes of a file", &error)),
-            Some(Reply::Refused(why)) => Err(Error::new(Kind::NotFound, why)),
-            Some(Reply::TakenAgain) => {
+            Some(ReadReply::Refused(why)) => Err(Error::new(ErrorKind::NotFound, why)),
+            Some(ReadReply::TakenAgain) => {
                 self.has_taken_again = true;
-                Err(Error::new(Kind::NotFound, "it has taken the checkpoint again"))
+                Err(Error::new(ErrorKind::NotFound, "it has taken the checkpoint again"))
             }
             None => Err(hung_up()),
         }
@@ -170,7 +172,7 @@ impl Peer {
     /// Any failure but a refusal makes the connection unusable.
     fn note_failure(&mut self, error: Error) -> Error {
         let error = error.within(format!("number {}", self.rank));
-        if error.kind() != Kind::NotFound {
+        if error.kind() != ErrorKind::NotFound {
             self.broken.get_or_insert_with(|| error.clone());
         }
         error
@@ -178,5 +180,5 @@ impl Peer {
 }
 
 fn hung_up() -> Error {
-    Error::new(Kind::System, "it has hung up")
+    Error::new(ErrorKind::System, "it has hung up")
 }

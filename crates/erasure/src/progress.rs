@@ -18,7 +18,7 @@ use format::checksum::Checksum;
 use policy::rounds::FileState;
 
 /// A checkpoint's name and version.
-pub type Key = (Arc<str>, i32);
+pub type VersionKey = (Arc<str>, i32);
 
 /// The most versions that wait for announcements. Each may hold a file open.
 const MOST_PENDING: usize = 256;
@@ -27,13 +27,13 @@ const MOST_WAITING: usize = 1024;
 
 /// A task for the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Task {
+pub enum GroupTask {
     /// Announce this file to the group, in this round of its version.
-    Announce(Key, u32),
+    Announce(VersionKey, u32),
     /// Compute the parities that this member keeps, in this round of the version.
     Encode(Encoding, u32),
     /// Tell the followers that this version is to be encoded.
-    Decide(Key),
+    Decide(VersionKey),
     /// Tell the followers that no more versions will be selected.
     DecideNoMore,
     /// Tell the group that no more files will be taken.
@@ -43,7 +43,7 @@ pub enum Task {
     /// Tell the group that nothing of it is needed any more.
     Finish,
     /// Stop serving this file.
-    Withdraw(Key),
+    Withdraw(VersionKey),
 }
 
 /// The state of a member.
@@ -62,7 +62,7 @@ enum MemberState {
 
 /// A version that a member has announced.
 #[derive(Debug)]
-struct Version {
+struct AnnouncedVersion {
     /// How often the members had taken this version before: what is said of an earlier round does not count.
     round: u32,
     announced: Vec<Option<Member>>,
@@ -106,18 +106,18 @@ pub struct Progress {
     selection: Selection,
     members: Vec<MemberState>,
     /// Files that are not announced yet, oldest first.
-    complete: VecDeque<Key>,
+    complete: VecDeque<VersionKey>,
     /// Versions that are selected but not announced.
-    decided: VecDeque<Key>,
+    decided: VecDeque<VersionKey>,
     /// The version that is being announced.
-    announcing: Option<Key>,
+    announcing: Option<VersionKey>,
     /// What this member has taken most recently.
-    takes: BTreeMap<Key, Takes>,
+    takes: BTreeMap<VersionKey, Takes>,
     /// The versions whose parities this member has made most recently.
-    made: VecDeque<Key>,
-    versions: BTreeMap<Key, Version>,
+    made: VecDeque<VersionKey>,
+    versions: BTreeMap<VersionKey, AnnouncedVersion>,
     /// Tasks to be done first.
-    urgent: VecDeque<Task>,
+    urgent: VecDeque<GroupTask>,
     /// No more versions will be selected.
     closed: bool,
     /// The job ends when all possible encodings are done.
@@ -161,7 +161,7 @@ impl Progress {
 
     /// A file of this member is complete in scratch, or its parities are to be made once more: all members
     /// are told that once. `decide`: select it for encoding.
-    pub fn complete(&mut self, key: Key, decide: bool) {
+    pub fn complete(&mut self, key: VersionKey, decide: bool) {
         // Replacing the file has removed its parities.
         self.made.retain(|made| *made != key);
         let is_owed = self.takes.get(&key).is_some_and(|takes| takes.owed > 0);
@@ -173,7 +173,7 @@ impl Progress {
         if decide {
             push(&mut self.decided, key.clone());
             if self.selection == Selection::Own {
-                self.urgent.push_back(Task::Decide(key.clone()));
+                self.urgent.push_back(GroupTask::Decide(key.clone()));
             }
         }
         if is_owed && !decide {
@@ -182,7 +182,7 @@ impl Progress {
         push(&mut self.complete, key);
     }
 
-    fn count(&mut self, key: &Key) {
+    fn count(&mut self, key: &VersionKey) {
         let since = self.next_number();
         let others = self.versions.get(key).map_or(0, |version| version.round);
         let first = Takes { round: 0, announced: None, owed: 0, is_behind: false, since };
@@ -230,30 +230,30 @@ impl Progress {
     }
 
     /// The leader has selected this version for encoding.
-    pub fn decided(&mut self, key: Key) {
-        self.urgent.push_back(Task::Decide(key.clone()));
+    pub fn decided(&mut self, key: VersionKey) {
+        self.urgent.push_back(GroupTask::Decide(key.clone()));
         push(&mut self.decided, key);
     }
 
     /// No more versions will be selected.
     pub(crate) fn no_more_decisions(&mut self) {
         if !std::mem::replace(&mut self.closed, true) && self.selection != Selection::All {
-            self.urgent.push_back(Task::DecideNoMore);
+            self.urgent.push_back(GroupTask::DecideNoMore);
         }
     }
 
     /// A member (perhaps this one) has announced its file, in this round of the version.
-    pub fn announced(&mut self, member: usize, key: Key, round: u32, file: Member) {
+    pub fn announced(&mut self, member: usize, key: VersionKey, round: u32, file: Member) {
         if self.member_is_gone() || self.finished {
             return;
         }
         if member == self.own {
             // What was to be withdrawn is what this file has replaced.
-            let withdrawn = Task::Withdraw(key.clone());
+            let withdrawn = GroupTask::Withdraw(key.clone());
             self.urgent.retain(|task| *task != withdrawn);
         }
         let (members, since) = (self.members.len(), self.next_number());
-        let new = || Version {
+        let new = || AnnouncedVersion {
             round,
             announced: vec![None; members],
             ended: vec![None; members],
@@ -281,7 +281,7 @@ impl Progress {
     }
 
     /// A member refuses this file, as it has taken the version again: its new announcement is on its way.
-    pub fn taken_again(&mut self, member: usize, key: &Key, round: u32, file: &Member) {
+    pub fn taken_again(&mut self, member: usize, key: &VersionKey, round: u32, file: &Member) {
         if let Some(version) = self.versions.get_mut(key).filter(|it| it.round == round) {
             if version.announced[member].as_ref() == Some(file) {
                 version.announced[member] = None;
@@ -292,7 +292,7 @@ impl Progress {
     }
 
     /// A member has finished or failed encoding `id` of this version, in this round.
-    pub fn ended(&mut self, member: usize, key: &Key, round: u32, id: Checksum) {
+    pub fn ended(&mut self, member: usize, key: &VersionKey, round: u32, id: Checksum) {
         if let Some(version) = self.versions.get_mut(key).filter(|it| it.round == round) {
             version.ended[member] = Some(id);
         }
@@ -300,7 +300,7 @@ impl Progress {
     }
 
     /// This member's parities of a version are complete, in this round. Called before [`Progress::ended`].
-    pub fn encoded(&mut self, key: Key, round: u32) {
+    pub fn encoded(&mut self, key: VersionKey, round: u32) {
         // The file may have been replaced, and the parities removed, meanwhile.
         if self.takes.get(&key).is_none_or(|takes| takes.round == round) {
             push(&mut self.made, key);
@@ -308,12 +308,12 @@ impl Progress {
     }
 
     /// Whether this member has not taken a version again after this round: its file is the one of the round.
-    pub fn is_latest(&self, key: &Key, round: u32) -> bool {
+    pub fn is_latest(&self, key: &VersionKey, round: u32) -> bool {
         self.takes.get(key).is_none_or(|takes| takes.round <= round)
     }
 
     /// The state of this member's parities of a version whose file is in scratch.
-    pub fn parity_state(&self, key: &Key) -> FileState {
+    pub fn parity_state(&self, key: &VersionKey) -> FileState {
         if self.made.contains(key) {
             return FileState::Present;
         }
@@ -325,20 +325,20 @@ impl Progress {
 
     /// Whether this member has made its parities of a version, or expects to: then its file is still
     /// useful beside a newer one.
-    pub fn may_protect(&self, key: &Key) -> bool {
+    pub fn may_protect(&self, key: &VersionKey) -> bool {
         let waits = || self.complete.contains(key) && self.is_wanted(key);
         self.made.contains(key) || self.is_under_way(key) || self.is_awaited(key) || waits()
     }
 
     /// Whether others wait for this member's file, which is going to be announced.
-    fn is_awaited(&self, key: &Key) -> bool {
+    fn is_awaited(&self, key: &VersionKey) -> bool {
         let known = self.versions.get(key).zip(self.takes.get(key));
         known.is_some_and(|(version, takes)| takes.is_awaited_by(version, self.own))
     }
 
     /// Whether the version is announced or being announced, and its encoding is not finished here.
-    fn is_under_way(&self, key: &Key) -> bool {
-        let begun = |version: &Version| {
+    fn is_under_way(&self, key: &VersionKey) -> bool {
+        let begun = |version: &AnnouncedVersion| {
             let id = version.id(key, self.parities);
             let ended = id.is_some() && version.ended[self.own] == id;
             version.announced[self.own].is_some() && !ended
@@ -381,12 +381,12 @@ impl Progress {
         let complete = std::mem::take(&mut self.complete);
         let wanted = complete.into_iter().filter(|key| self.is_wanted(key));
         // Even if all have announced: others may have noticed the loss before they began.
-        let waits = |(key, version): &(&Key, &Version)| {
+        let waits = |(key, version): &(&VersionKey, &AnnouncedVersion)| {
             let is_here = version.announced[self.own].is_some() || self.is_awaited(key);
             !version.started && is_here
         };
         let waiting = self.versions.iter().filter(waits).map(|(key, _)| key.clone());
-        let lost = wanted.chain(waiting).collect::<BTreeSet<Key>>().len() as u64;
+        let lost = wanted.chain(waiting).collect::<BTreeSet<VersionKey>>().len() as u64;
         self.forget_impossible();
         self.failed += lost;
         self.forget_done();
@@ -418,7 +418,7 @@ impl Progress {
     }
 
     /// The next task, if any.
-    pub(crate) fn next_task(&mut self) -> Option<Task> {
+    pub(crate) fn next_task(&mut self) -> Option<GroupTask> {
         // The caller has finished its last task.
         self.announcing = None;
         if let Some(task) = self.urgent.pop_front() {
@@ -434,7 +434,7 @@ impl Progress {
                     takes.announced = Some(takes.round);
                     takes.round
                 });
-                return Some(Task::Announce(key, round));
+                return Some(GroupTask::Announce(key, round));
             }
         }
         let ready = self
@@ -447,13 +447,13 @@ impl Progress {
         if let Some((key, version)) = ready {
             version.started = true;
             let round = version.round;
-            return version.encoding(key, self.parities).map(|it| Task::Encode(it, round));
+            return version.encoding(key, self.parities).map(|it| GroupTask::Encode(it, round));
         }
         let over = self.selection == Selection::All || self.closed || self.member_is_gone();
         if self.leaving && over && !self.left {
             self.left = true;
             self.member_leaves(self.own);
-            return Some(Task::Leave);
+            return Some(GroupTask::Leave);
         }
         let some_may_take = self.members.contains(&MemberState::Present) && !self.member_is_gone();
         if self.left && !self.caught_up && !some_may_take {
@@ -465,17 +465,17 @@ impl Progress {
         if self.caught_up && !self.settled {
             self.settled = true;
             self.member_settles(self.own);
-            return Some(Task::Settle);
+            return Some(GroupTask::Settle);
         }
         // What has started has ended: this is the next task.
         if self.settled && !self.finished && self.versions.values().all(|version| version.started) {
             self.finished = true;
-            return Some(Task::Finish);
+            return Some(GroupTask::Finish);
         }
         None
     }
 
-    fn is_wanted(&self, key: &Key) -> bool {
+    fn is_wanted(&self, key: &VersionKey) -> bool {
         self.selection == Selection::All || self.decided.contains(key)
     }
 
@@ -519,12 +519,12 @@ impl Progress {
         });
     }
 
-    fn forget(&mut self, mut when: impl FnMut(&Key, &Version) -> bool) {
+    fn forget(&mut self, mut when: impl FnMut(&VersionKey, &AnnouncedVersion) -> bool) {
         let urgent = &mut self.urgent;
         self.versions.retain(|key, version| {
             let forgotten = when(key, version);
             if forgotten {
-                urgent.push_back(Task::Withdraw(key.clone()));
+                urgent.push_back(GroupTask::Withdraw(key.clone()));
             }
             !forgotten
         });
@@ -545,15 +545,15 @@ impl Progress {
 
 impl Takes {
     /// Whether a version waits for this file of member `own`, which was not announced in that round.
-    fn is_awaited_by(&self, version: &Version, own: usize) -> bool {
+    fn is_awaited_by(&self, version: &AnnouncedVersion, own: usize) -> bool {
         let is_said = self.round == version.round && self.announced == Some(version.round);
         version.announced[own].is_none() && self.round <= version.round && !is_said
     }
 }
 
-impl Version {
+impl AnnouncedVersion {
     /// The encoding, once all members have announced their files.
-    fn encoding(&self, key: &Key, parities: u32) -> Option<Encoding> {
+    fn encoding(&self, key: &VersionKey, parities: u32) -> Option<Encoding> {
         Some(Encoding {
             name: key.0.to_string(),
             version: key.1,
@@ -563,12 +563,12 @@ impl Version {
     }
 
     /// The id of that encoding.
-    fn id(&self, key: &Key, parities: u32) -> Option<Checksum> {
+    fn id(&self, key: &VersionKey, parities: u32) -> Option<Checksum> {
         Some(self.encoding(key, parities)?.id())
     }
 }
 
-fn push(queue: &mut VecDeque<Key>, key: Key) {
+fn push(queue: &mut VecDeque<VersionKey>, key: VersionKey) {
     queue.retain(|known| *known != key);
     queue.push_back(key);
     if queue.len() > MOST_WAITING {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use super::encoding::Encoding;
 use super::peer::Peer;
 use super::served::ServedFiles;
-use super::stream::{Piece, Pieces};
+use super::stream::{MemberPieces, Piece};
 use super::wire::FileId;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
 
 /// Reads the pieces of one encoding.
@@ -36,19 +36,19 @@ impl<'a> RemotePieces<'a> {
     }
 
     fn peer(&mut self, rank: u32) -> Result<&mut Peer> {
-        let gone = || Error::new(Kind::System, format!("number {rank} is gone"));
+        let gone = || Error::new(ErrorKind::System, format!("number {rank} is gone"));
         self.peers.get_mut(&rank).ok_or_else(gone)
     }
 }
 
-impl Pieces for RemotePieces<'_> {
+impl MemberPieces for RemotePieces<'_> {
     fn request(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()> {
         let file = &self.encoding.members[member];
         let digest = match piece {
             Piece::Data => Some(file.digest),
             Piece::Parity => self.parities.get(member).copied().flatten(),
         };
-        let digest = digest.ok_or_else(|| Error::new(Kind::Internal, "no such parities"))?;
+        let digest = digest.ok_or_else(|| Error::new(ErrorKind::Internal, "no such parities"))?;
         let (name, version) = (self.encoding.name.clone(), self.encoding.version);
         let id = FileId { name, version, digest };
         if file.rank == self.own {
@@ -64,7 +64,8 @@ impl Pieces for RemotePieces<'_> {
             return self.peer(rank)?.receive_into(into);
         }
         let requested = self.requested.pop_front();
-        let (id, offset) = requested.ok_or_else(|| Error::new(Kind::Internal, "not asked for"))?;
+        let (id, offset) =
+            requested.ok_or_else(|| Error::new(ErrorKind::Internal, "not asked for"))?;
         self.served.read(&id, offset, into)
     }
 }

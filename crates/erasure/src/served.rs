@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::wire::FileId;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::descriptors::GuardedFd;
 use os::files;
 use os::sync::Mutex;
 
 /// A file to be served.
 #[derive(Debug)]
-pub struct Source {
+pub struct FileToServe {
     /// The file.
     pub file: GuardedFd<File>,
     /// Its path, for messages.
@@ -25,7 +25,7 @@ pub struct Source {
 
 /// The served files, with the number of times each is served.
 #[derive(Debug, Default)]
-pub struct ServedFiles(Mutex<BTreeMap<FileId, (Arc<Source>, usize)>>);
+pub struct ServedFiles(Mutex<BTreeMap<FileId, (Arc<FileToServe>, usize)>>);
 
 /// Serves a file until it is dropped.
 #[derive(Debug)]
@@ -33,12 +33,12 @@ pub struct ServedFile {
     served: Arc<ServedFiles>,
     id: FileId,
     /// The file.
-    pub source: Arc<Source>,
+    pub source: Arc<FileToServe>,
 }
 
 impl ServedFiles {
     /// Serves this file from now on.
-    pub fn serve(self: &Arc<Self>, id: FileId, source: Source) -> ServedFile {
+    pub fn serve(self: &Arc<Self>, id: FileId, source: FileToServe) -> ServedFile {
         let source = Arc::new(source);
         let mut files = self.0.lock();
         let entry = files.entry(id.clone()).or_insert_with(|| (source.clone(), 0));
@@ -56,12 +56,12 @@ impl ServedFiles {
     /// Reads bytes of a served file.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if the file is not served; else the errors of [`files::read_exact_at`].
+    /// [`ErrorKind::NotFound`] if the file is not served; else the errors of [`files::read_exact_at`].
     pub fn read(&self, id: &FileId, offset: u64, into: &mut [u8]) -> Result<()> {
         let source = self.0.lock().get(id).map(|(source, _)| source.clone());
         let source = source.ok_or_else(|| {
             let what = format!("\"{}\" version {} is not served any more", id.name, id.version);
-            Error::new(Kind::NotFound, what)
+            Error::new(ErrorKind::NotFound, what)
         })?;
         let at = source.start.saturating_add(offset);
         let closed = |error| Error::system(format!("read {}", source.path.display()), &error);
@@ -91,7 +91,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, b"head and body").unwrap();
-        let source = || Source {
+        let source = || FileToServe {
             file: GuardedFd::new(files::open(&path).unwrap()),
             path: path.clone(),
             start: 9,
@@ -105,9 +105,9 @@ mod tests {
         drop(first);
         served.read(&id, 1, &mut bytes).unwrap();
         assert_eq!(&bytes, b"ody");
-        assert_eq!(served.read(&id, 2, &mut bytes).unwrap_err().kind(), Kind::Corrupt);
+        assert_eq!(served.read(&id, 2, &mut bytes).unwrap_err().kind(), ErrorKind::Corrupt);
         assert!(served.read(&id, u64::MAX, &mut bytes).is_err());
         drop(second);
-        assert_eq!(served.read(&id, 0, &mut bytes).unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(served.read(&id, 0, &mut bytes).unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

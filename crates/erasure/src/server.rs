@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use super::peer::REPLY_TIMEOUT;
 use super::served::ServedFiles;
 use super::wire::{
-    frame, receive, send, verify_greeting, Message, Reply, Token, GREETING, LONGEST_READ,
+    frame, receive, send, verify_greeting, Message, ReadReply, Token, GREETING, LONGEST_READ,
 };
 use errors::{Error, Result};
 use os::descriptors::GuardedReader;
@@ -44,21 +44,21 @@ pub(crate) type OnMessage = dyn Fn(u32, Message) + Send + Sync;
 /// The threads that answer.
 #[derive(Debug)]
 pub(crate) struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<SharedServer>,
     acceptor: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct SharedServer {
     listeners: Vec<CloseOnFork<TcpListener>>,
     token: Token,
     served: Arc<ServedFiles>,
     on_message: Box<OnMessage>,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
 }
 
 /// A connection that another process has made, and the thread that answers it.
 #[derive(Debug)]
-struct Call {
+struct IncomingCall {
     from: u32,
     stream: Arc<Connection>,
     thread: JoinHandle<()>,
@@ -66,12 +66,12 @@ struct Call {
 
 /// The open connections.
 #[derive(Debug, Default)]
-struct Open {
-    calls: Vec<Call>,
+struct OpenConnections {
+    calls: Vec<IncomingCall>,
     closed: bool,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for SharedServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Desk({:?})", self.listeners)
     }
@@ -89,7 +89,7 @@ impl Server {
         on_message: Box<OnMessage>,
     ) -> Result<Server> {
         let shared =
-            Arc::new(Shared { listeners, token, served, on_message, open: Mutex::default() });
+            Arc::new(SharedServer { listeners, token, served, on_message, open: Mutex::default() });
         let accepting = shared.clone();
         let acceptor = spawn("veloc-ec-accept", move || accepting.accept())?;
         Ok(Server { shared, acceptor: Some(acceptor) })
@@ -155,7 +155,7 @@ impl Unauthenticated {
     }
 }
 
-impl Shared {
+impl SharedServer {
     fn accept(self: &Arc<Self>) {
         let mut unauthenticated: VecDeque<Unauthenticated> = VecDeque::new();
         let mut short = false;
@@ -228,7 +228,7 @@ impl Shared {
         let stream = Arc::new(caller.stream);
         let (shared, answered) = (self.clone(), stream.clone());
         match spawn("veloc-ec-answer", move || shared.handle_call(&answered, from)) {
-            Ok(thread) => open.calls.push(Call { from, stream, thread }),
+            Ok(thread) => open.calls.push(IncomingCall { from, stream, thread }),
             Err(error) => log::warn!("{error}"),
         }
     }
@@ -248,7 +248,7 @@ impl Shared {
         network::watch(stream, Some(REPLY_TIMEOUT)).map_err(failed)?;
         // Callers may be silent for a long time.
         stream.get().and_then(|stream| stream.set_read_timeout(None)).map_err(failed)?;
-        send(&**stream, &Reply::Bytes)
+        send(&**stream, &ReadReply::Bytes)
     }
 
     fn serve_requests(&self, stream: &Connection, from: u32) -> Result<()> {
@@ -260,13 +260,13 @@ impl Shared {
                 continue;
             };
             message.clear();
-            message.extend(frame(&Reply::Bytes)?);
+            message.extend(frame(&ReadReply::Bytes)?);
             let head = message.len();
             message.resize(head + len.min(LONGEST_READ) as usize, 0);
             if let Err(error) = self.served.read(&file, offset, &mut message[head..]) {
                 message = frame(&match self.served.has_another(&file) {
-                    true => Reply::TakenAgain,
-                    false => Reply::Refused(error.to_string()),
+                    true => ReadReply::TakenAgain,
+                    false => ReadReply::Refused(error.to_string()),
                 })?;
             }
             (&**stream).write_all(&message).map_err(|error| Error::system("sending", &error))?;

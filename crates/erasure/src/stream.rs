@@ -1,13 +1,13 @@
 //! Computes a member's parities, or rebuilds a lost file, block by block from the members' pieces. The
-//! caller provides access to the pieces ([`Pieces`]).
+//! caller provides access to the pieces ([`MemberPieces`]).
 
 use std::collections::VecDeque;
 
 use super::code::{Code, Shard, GRAIN};
 use super::encoding::Encoding;
 use super::layout::{Intact, Layout};
-use errors::{Error, Kind, Result};
-use format::checksum::Hasher;
+use errors::{Error, ErrorKind, Result};
+use format::checksum::ChecksumHasher;
 
 pub use format::names::Piece;
 
@@ -17,7 +17,7 @@ const BLOCK: u64 = 512 << 10;
 const AHEAD: usize = 2;
 
 /// Access to the members' pieces.
-pub trait Pieces {
+pub trait MemberPieces {
     /// Requests `len` bytes at `offset` of a member's file; the file does not end within them.
     ///
     /// # Errors
@@ -33,17 +33,17 @@ pub trait Pieces {
 
 /// Part of a stripe: `len` bytes at offset `at` of each block.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct StripeStep {
     stripe: usize,
     at: u64,
     len: usize,
 }
 
 /// Reads stripes from the members.
-struct Reader<'a> {
+struct StripeReader<'a> {
     encoding: &'a Encoding,
     layout: Layout,
-    pieces: &'a mut dyn Pieces,
+    pieces: &'a mut dyn MemberPieces,
     /// One reused buffer per data block.
     blocks: Vec<Vec<u8>>,
 }
@@ -55,10 +55,10 @@ struct Reader<'a> {
 pub fn encode(
     encoding: &Encoding,
     own: usize,
-    pieces: &mut dyn Pieces,
+    pieces: &mut dyn MemberPieces,
     mut put: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    let mut reader = Reader::new(encoding, pieces);
+    let mut reader = StripeReader::new(encoding, pieces);
     let layout = reader.layout;
     let steps = layout.stripes_of_parity(own).flat_map(|stripe| split(stripe, layout.chunk()));
     let sources = |stripe| {
@@ -74,7 +74,7 @@ pub fn encode(
     let mut parity = vec![0; BLOCK as usize];
     reader.each(steps, sources, |step, blocks| {
         let Shard::Parity(index) = layout.shard(step.stripe, own) else {
-            return Err(Error::new(Kind::Internal, "a stripe is kept by another member"));
+            return Err(Error::new(ErrorKind::Internal, "a stripe is kept by another member"));
         };
         let data: Vec<&[u8]> = blocks.iter().map(|(_, block)| *block).collect();
         code.parity(&data, index, &mut parity[..step.len])?;
@@ -86,16 +86,16 @@ pub fn encode(
 /// intact; they must be enough ([`Layout::check`]).
 ///
 /// # Errors
-/// The errors of `pieces` and `put`; [`Kind::Corrupt`] if the result does not have the lost file's
+/// The errors of `pieces` and `put`; [`ErrorKind::Corrupt`] if the result does not have the lost file's
 /// digest and must be discarded.
 pub fn rebuild(
     encoding: &Encoding,
     lost: usize,
     whole: &[Intact],
-    pieces: &mut dyn Pieces,
+    pieces: &mut dyn MemberPieces,
     mut put: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    let mut reader = Reader::new(encoding, pieces);
+    let mut reader = StripeReader::new(encoding, pieces);
     let layout = reader.layout;
     let member = &encoding.members[lost];
     let steps = layout.stripes_of_data(lost).flat_map(|stripe| {
@@ -118,10 +118,10 @@ pub fn rebuild(
     let mut code = Code::new(layout.data(), layout.parities());
     let mut block = vec![0; BLOCK as usize];
     let mut left = member.len;
-    let mut hasher = Hasher::default();
+    let mut hasher = ChecksumHasher::default();
     reader.each(steps, sources, |step, blocks| {
         let Shard::Data(index) = layout.shard(step.stripe, lost) else {
-            return Err(Error::new(Kind::Internal, "a stripe has no data of the lost member"));
+            return Err(Error::new(ErrorKind::Internal, "a stripe has no data of the lost member"));
         };
         let block = &mut block[..step.len];
         code.restore(index, blocks, block)?;
@@ -134,33 +134,38 @@ pub fn rebuild(
         return Ok(());
     }
     Err(Error::new(
-        Kind::Corrupt,
+        ErrorKind::Corrupt,
         format!("the file that was rebuilt for number {} is not what it was", member.rank),
     ))
 }
 
 /// Splits the first `len` bytes of a stripe's blocks into steps.
-fn split(stripe: usize, len: u64) -> impl Iterator<Item = Step> {
+fn split(stripe: usize, len: u64) -> impl Iterator<Item = StripeStep> {
     (0..len.div_ceil(BLOCK)).map(move |block| {
         let at = block * BLOCK;
-        Step { stripe, at, len: (len - at).min(BLOCK) as usize }
+        StripeStep { stripe, at, len: (len - at).min(BLOCK) as usize }
     })
 }
 
-impl<'a> Reader<'a> {
-    fn new(encoding: &'a Encoding, pieces: &'a mut dyn Pieces) -> Self {
+impl<'a> StripeReader<'a> {
+    fn new(encoding: &'a Encoding, pieces: &'a mut dyn MemberPieces) -> Self {
         let layout = encoding.layout();
-        Reader { encoding, layout, pieces, blocks: vec![vec![0; BLOCK as usize]; layout.data()] }
+        StripeReader {
+            encoding,
+            layout,
+            pieces,
+            blocks: vec![vec![0; BLOCK as usize]; layout.data()],
+        }
     }
 
     /// Calls `work` with each step and its blocks, which are read from the members given by `sources`.
     fn each(
         &mut self,
-        mut steps: impl Iterator<Item = Step>,
+        mut steps: impl Iterator<Item = StripeStep>,
         sources: impl Fn(usize) -> Vec<usize>,
-        mut work: impl FnMut(&Step, &[(Shard, &[u8])]) -> Result<()>,
+        mut work: impl FnMut(&StripeStep, &[(Shard, &[u8])]) -> Result<()>,
     ) -> Result<()> {
-        let mut requested: VecDeque<(Step, Vec<usize>)> = VecDeque::new();
+        let mut requested: VecDeque<(StripeStep, Vec<usize>)> = VecDeque::new();
         loop {
             while requested.len() <= AHEAD {
                 let Some(step) = steps.next() else { break };
@@ -196,7 +201,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The piece, offset and length of a step's block of a member; `None` if it lies beyond the end.
-    fn extent(&self, step: &Step, member: usize) -> Option<(Piece, u64, usize)> {
+    fn extent(&self, step: &StripeStep, member: usize) -> Option<(Piece, u64, usize)> {
         let offset = self.layout.offset(step.stripe, member) + step.at;
         let (piece, end) = match self.layout.shard(step.stripe, member) {
             Shard::Data(_) => (Piece::Data, self.encoding.members[member].len),

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::digest_votes::{Content, DigestVotes, Verdict};
+use super::digest_votes::{DigestVotes, FileIdentity, FileVerdict};
 use super::encoding::Encoding;
 use super::layout::Intact;
-use super::parity::Header;
-use errors::{Error, Kind, Result};
+use super::parity::ParityHeader;
+use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
 
 /// One process's files of a version, before anything is verified.
@@ -20,7 +20,7 @@ pub struct Inventory {
     /// This job has taken the version here, so the copy is right.
     pub known: bool,
     /// The header of the process's parity file, if any.
-    pub parity: Option<Header>,
+    pub parity: Option<ParityHeader>,
 }
 
 /// All processes' files of a version, by rank.
@@ -52,7 +52,7 @@ impl Survey {
     /// while.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if a process has no encoding; [`Kind::Corrupt`] if it cannot be decided which
+    /// [`ErrorKind::NotFound`] if a process has no encoding; [`ErrorKind::Corrupt`] if it cannot be decided which
     /// of two files of a process is right.
     pub fn new(inventories: Vec<Inventory>) -> Result<Survey> {
         let mut count: BTreeMap<&Encoding, usize> = BTreeMap::new();
@@ -73,7 +73,7 @@ impl Survey {
                 .max_by_key(|(encoding, count)| (**count, **encoding));
             let Some((&best, _)) = best else {
                 return Err(Error::new(
-                    Kind::NotFound,
+                    ErrorKind::NotFound,
                     format!(
                         "number {rank} has no file of it, and nobody has parities of that file"
                     ),
@@ -98,7 +98,7 @@ impl Survey {
         self.header(rank, encoding).is_some()
     }
 
-    fn header(&self, rank: u32, encoding: &Encoding) -> Option<&Header> {
+    fn header(&self, rank: u32, encoding: &Encoding) -> Option<&ParityHeader> {
         let parity = self.inventories.get(rank as usize)?.parity.as_ref()?;
         (parity.encoding == *encoding).then_some(parity)
     }
@@ -114,7 +114,7 @@ impl Survey {
     /// like a lost one.
     ///
     /// # Errors
-    /// [`Kind::NotFound`], naming the missing pieces, if a file cannot be rebuilt.
+    /// [`ErrorKind::NotFound`], naming the missing pieces, if a file cannot be rebuilt.
     pub fn plan(&self, verified: &[Vec<Intact>]) -> Result<BTreeMap<u32, Rebuild>> {
         let mut plan = BTreeMap::new();
         for (at, encoding) in self.chosen.iter().enumerate() {
@@ -150,11 +150,11 @@ fn is_outdated(rank: u32, inventory: &Inventory, votes: &DigestVotes) -> Result<
         // Without a parity file, the file may be newer than the others' parities.
         return Ok(false);
     };
-    match votes.verdict(rank, Content::of(own)) {
-        Verdict::Right => Ok(false),
-        Verdict::Wrong => Ok(true),
-        Verdict::Disputed => Err(Error::new(
-            Kind::Corrupt,
+    match votes.verdict(rank, FileIdentity::of(own)) {
+        FileVerdict::Right => Ok(false),
+        FileVerdict::Wrong => Ok(true),
+        FileVerdict::Disputed => Err(Error::new(
+            ErrorKind::Corrupt,
             format!(
                 "the parity file of number {rank} has its file as {}, and as many others as another \
                  one: it was taken again while its directory was away, and which is the right one \
@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn inventory(restorable: bool, parity: Option<(&Encoding, u32)>) -> Inventory {
-        let header = |(encoding, own): (&Encoding, u32)| Header {
+        let header = |(encoding, own): (&Encoding, u32)| ParityHeader {
             encoding: encoding.clone(),
             own,
             payload: Checksum::from_bytes([own as u8; 32]),

@@ -8,9 +8,9 @@ use proptest::prelude::*;
 
 use super::encoding::{Encoding, Member};
 use super::layout::Intact;
-use super::parity::{Header, ParityFile, Writer};
-use super::stream::{encode, rebuild, Piece, Pieces};
-use errors::{Error, Kind, Result};
+use super::parity::{ParityFile, ParityHeader, ParityWriter};
+use super::stream::{encode, rebuild, MemberPieces, Piece};
+use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
 use os::files;
 
@@ -27,7 +27,7 @@ struct Local<'a> {
     requested: HashMap<usize, VecDeque<(Piece, u64, usize)>>,
 }
 
-impl Pieces for Local<'_> {
+impl MemberPieces for Local<'_> {
     fn request(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()> {
         self.requested.entry(member).or_default().push_back((piece, offset, len));
         Ok(())
@@ -35,7 +35,8 @@ impl Pieces for Local<'_> {
 
     fn receive_into(&mut self, member: usize, into: &mut [u8]) -> Result<()> {
         let next = self.requested.get_mut(&member).and_then(VecDeque::pop_front);
-        let (piece, offset, len) = next.ok_or_else(|| Error::new(Kind::Internal, "not asked"))?;
+        let (piece, offset, len) =
+            next.ok_or_else(|| Error::new(ErrorKind::Internal, "not asked"))?;
         assert_eq!(len, into.len());
         match piece {
             Piece::Data => {
@@ -80,7 +81,8 @@ impl Group {
         }
         for member in 0..lens.len() {
             let mut writer =
-                Writer::create(&group.parity(member), group.encoding.clone(), member).unwrap();
+                ParityWriter::create(&group.parity(member), group.encoding.clone(), member)
+                    .unwrap();
             encode(&group.encoding, member, &mut group.pieces(), |bytes| writer.put(bytes))
                 .unwrap();
             let len = writer.complete().unwrap();
@@ -163,7 +165,7 @@ proptest! {
         }
         fs::remove_file(group.data(left[0])).unwrap();
         let error = group.rebuilt(lost[0]).unwrap_err();
-        prop_assert_eq!(error.kind(), Kind::NotFound);
+        prop_assert_eq!(error.kind(), ErrorKind::NotFound);
         let names = format!("both files of number {}", lost[0] * 3);
         prop_assert!(error.to_string().contains(&names), "{}", error);
         let name = format!("the checkpoint file of number {}", left[0] * 3);
@@ -207,7 +209,7 @@ fn a_wrong_result_is_noticed() {
     // In the half of its file that is in a stripe with data of member 0.
     damage(&group.data(2), 300);
     let result = rebuild(&group.encoding, 0, &whole, &mut group.pieces(), |_| Ok(()));
-    assert_eq!(result.unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
 /// Every damage or truncation of a parity file is detected.
@@ -219,17 +221,17 @@ fn a_damaged_parity_file_is_none() {
     for at in 0..good.len() {
         damage(&path, at);
         let found = ParityFile::read(&path).and_then(|parity| parity.verify());
-        assert_eq!(found.unwrap_err().kind(), Kind::Corrupt, "byte {at}");
+        assert_eq!(found.unwrap_err().kind(), ErrorKind::Corrupt, "byte {at}");
         fs::write(&path, &good).unwrap();
     }
     for len in [0, 5, 12, 60, good.len() - 1] {
         fs::write(&path, &good[..len]).unwrap();
-        assert_eq!(ParityFile::read(&path).unwrap_err().kind(), Kind::Corrupt, "{len} bytes");
+        assert_eq!(ParityFile::read(&path).unwrap_err().kind(), ErrorKind::Corrupt, "{len} bytes");
     }
     fs::write(&path, [&good[..], &[0]].concat()).unwrap();
-    assert_eq!(ParityFile::read(&path).unwrap_err().kind(), Kind::Corrupt);
+    assert_eq!(ParityFile::read(&path).unwrap_err().kind(), ErrorKind::Corrupt);
     fs::remove_file(&path).unwrap();
-    assert_eq!(ParityFile::read(&path).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(ParityFile::read(&path).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 proptest! {
@@ -249,7 +251,7 @@ proptest! {
                     .map(|rank| Member { rank, len: 9, digest: Checksum::from_bytes([7; 32]), identity: format::identity::Identity::UNKNOWN, routed: None })
                     .collect(),
             };
-            let header = Header { encoding, own: 1, payload: Checksum::from_bytes([0; 32]) };
+            let header = ParityHeader { encoding, own: 1, payload: Checksum::from_bytes([0; 32]) };
             let mut bytes = postcard::to_stdvec(&header).unwrap();
             let at = change.index(bytes.len());
             bytes[at] = byte;
@@ -287,6 +289,6 @@ fn impossible_encodings_are_refused() {
     for (at, change) in changes.iter().enumerate() {
         let mut encoding = good.clone();
         change(&mut encoding);
-        assert_eq!(encoding.check().unwrap_err().kind(), Kind::Corrupt, "{at}");
+        assert_eq!(encoding.check().unwrap_err().kind(), ErrorKind::Corrupt, "{at}");
     }
 }

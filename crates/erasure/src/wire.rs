@@ -1,13 +1,13 @@
 //! The messages between the processes of a job. On a connection, each is preceded by its length in four
 //! bytes, little-endian. The bytes of a file follow the reply that announces them.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, Read, Write};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::encoding::Member;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
 
 /// The version of the protocol: it changes with every change of the messages.
@@ -96,7 +96,7 @@ pub enum Message {
     Settled,
     /// The sender reads no more files.
     Finished,
-    /// Requests bytes of a file; answered by a [`Reply`].
+    /// Requests bytes of a file; answered by a [`ReadReply`].
     Read {
         /// The file.
         file: FileId,
@@ -109,7 +109,7 @@ pub enum Message {
 
 /// The answer to [`Message::Read`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reply {
+pub enum ReadReply {
     /// All requested bytes follow.
     Bytes,
     /// No bytes follow, for this reason.
@@ -121,12 +121,12 @@ pub enum Reply {
 /// A message preceded by its length.
 ///
 /// # Errors
-/// [`Kind::Internal`] if the message is too long.
+/// [`ErrorKind::Internal`] if the message is too long.
 pub fn frame(message: &impl Serialize) -> Result<Vec<u8>> {
     let bytes = postcard::to_stdvec(message)
-        .map_err(|error| Error::new(Kind::Internal, format!("a message: {error}")))?;
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("a message: {error}")))?;
     if bytes.len() > LONGEST {
-        return Err(Error::new(Kind::Internal, format!("a message of {} bytes", bytes.len())));
+        return Err(Error::new(ErrorKind::Internal, format!("a message of {} bytes", bytes.len())));
     }
     let mut framed = (bytes.len() as u32).to_le_bytes().to_vec();
     framed.extend(bytes);
@@ -145,24 +145,27 @@ pub fn send(mut to: impl Write, message: &impl Serialize) -> Result<()> {
 /// Receives a message. `None`: the connection was closed between two messages.
 ///
 /// # Errors
-/// The system's; [`Kind::Corrupt`] if the bytes are no message.
+/// The system's; [`ErrorKind::Corrupt`] if the bytes are no message.
 pub fn receive<T: DeserializeOwned>(mut from: impl Read) -> Result<Option<T>> {
     let failed = |error| Error::system("receiving", &error);
     let mut len = [0; 4];
     match from.read_exact(&mut len) {
         Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(failed(error)),
     }
     let len = u32::from_le_bytes(len) as usize;
     if len > LONGEST {
-        return Err(Error::new(Kind::Corrupt, format!("a message of {len} bytes was announced")));
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            format!("a message of {len} bytes was announced"),
+        ));
     }
     let mut bytes = vec![0; len];
     from.read_exact(&mut bytes).map_err(failed)?;
-    postcard::from_bytes(&bytes)
-        .map(Some)
-        .map_err(|error| Error::new(Kind::Corrupt, format!("a message cannot be read: {error}")))
+    postcard::from_bytes(&bytes).map(Some).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, format!("a message cannot be read: {error}"))
+    })
 }
 
 #[cfg(test)]
@@ -199,6 +202,6 @@ mod tests {
         for bytes in [&[255, 255, 255, 255, 0][..], &[1, 0, 0, 0, 99], &[9, 0, 0, 0, 1, 2]] {
             assert!(receive::<Message>(bytes).is_err(), "{bytes:?}");
         }
-        assert!(frame(&Reply::Refused("x".repeat(LONGEST))).is_err());
+        assert!(frame(&ReadReply::Refused("x".repeat(LONGEST))).is_err());
     }
 }

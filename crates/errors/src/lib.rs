@@ -6,7 +6,7 @@ use std::fmt;
 
 /// The kind of an [`Error`], for code that must decide what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ErrorKind {
     /// An argument, a configuration value or the order of calls is wrong. Nothing was changed.
     Invalid,
     /// A checkpoint, version or region that was asked for does not exist.
@@ -28,7 +28,7 @@ pub enum Kind {
 /// An error with its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    kind: Kind,
+    kind: ErrorKind,
     message: String,
     is_of_another: bool,
 }
@@ -38,18 +38,18 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// An error of the given kind. The message should name the thing and the value.
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error { kind, message: message.into(), is_of_another: false }
     }
 
-    /// Shorthand for [`Kind::Invalid`].
+    /// Shorthand for [`ErrorKind::Invalid`].
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(Kind::Invalid, message)
+        Self::new(ErrorKind::Invalid, message)
     }
 
     /// A failed system call: what was tried, on what, and the system's message.
     pub fn system(what: impl fmt::Display, error: &std::io::Error) -> Self {
-        Self::new(Kind::System, format!("{what}: {error}"))
+        Self::new(ErrorKind::System, format!("{what}: {error}"))
     }
 
     /// A failed system call whose error is in `errno`.
@@ -58,7 +58,7 @@ impl Error {
     }
 
     /// The error's kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 

@@ -22,7 +22,7 @@ use super::rolls::{common_temporary, complete, Part, LINE, ROLL};
 use super::sums::Sums;
 use catalog::FileLevel;
 use errors::{Error, Result};
-use format::aggregate::{AggregatePart, Offsets, Proofs as PartProofs};
+use format::aggregate::{AggregatePart, Offsets, PartProofs};
 use format::proof::{Digest, Proof};
 use os::files;
 

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use errors::{Kind, Result};
+use errors::{ErrorKind, Result};
 use format::checksum::{self, Checksum};
 use os::files::{self, Durability};
 
@@ -70,7 +70,7 @@ impl Checksums {
                 files::sync(&opened, &path)?;
                 files::sync_directory(&self.directory)
             }
-            Err(error) if error.kind() == Kind::NotFound => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -78,7 +78,7 @@ impl Checksums {
     /// The checksum of `file`, if there is one.
     pub(super) fn get(&self, file: &str) -> Result<Option<Checksum>> {
         match checksum::read(&self.path(file)) {
-            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             read => read.map(Some),
         }
     }
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(checksums.get("x-0-1.dat"), Ok(None));
         for content in [&b""[..], &[0; 31], &[0; 33], &[0; 64]] {
             std::fs::write(&there, content).unwrap();
-            assert_eq!(checksums.get("x-0-1.dat").unwrap_err().kind(), Kind::Corrupt);
+            assert_eq!(checksums.get("x-0-1.dat").unwrap_err().kind(), ErrorKind::Corrupt);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{fstat, open, Mode, OFlags};
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// A directory as it was when the job began.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Known {
             Err(error) => error.to_string(),
         };
         let what = format!("{path} is not what it was when the job began: {why}");
-        Err(Error::new(Kind::System, what))
+        Err(Error::new(ErrorKind::System, what))
     }
 }
 

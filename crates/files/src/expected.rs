@@ -13,8 +13,8 @@ use super::places::Places;
 use super::proven::{Proven, Stamp};
 use super::sums::Sums;
 use super::warnings::Warnings;
-use config::Proof as Setting;
-use errors::{Error, Kind, Result};
+use config::ProofPolicy as Setting;
+use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
 use format::names;
 use format::proof::{Digest, Proof, Sort};
@@ -57,14 +57,14 @@ pub struct Checks {
 
 /// Whether a copy was refused because it does not fit.
 fn is_unfit(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Corrupt | Kind::OtherJob)
+    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::OtherJob)
 }
 
 /// Refuses a checkpoint without a proof that would take hours to read for nothing: one that is much
 /// longer than the memory that it came from, in a file that is mostly holes.
 ///
 /// # Errors
-/// [`Kind::Corrupt`], with what is stored of how many bytes; else the system's. Both name the path.
+/// [`ErrorKind::Corrupt`], with what is stored of how many bytes; else the system's. Both name the path.
 pub fn refuse_holes(file: &File, part: &Range<u64>, path: &Path) -> Result<()> {
     let found = file.metadata();
     let found = found.map_err(|e| Error::system(format!("stat {}", path.display()), &e))?;
@@ -77,7 +77,7 @@ pub fn refuse_holes(file: &File, part: &Range<u64>, path: &Path) -> Result<()> {
         return Ok(());
     }
     Err(Error::new(
-        Kind::Corrupt,
+        ErrorKind::Corrupt,
         format!(
             "{}: of its {len} bytes only {stored} are stored, and the machine has {memory} of memory: it is \
              no checkpoint",
@@ -99,7 +99,7 @@ impl Checks {
     /// The digest that a copy of this rank's checkpoint should have. `None`: nothing says so.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if the proof is of another checkpoint or cannot be read, or if the
+    /// [`ErrorKind::Corrupt`] if the proof is of another checkpoint or cannot be read, or if the
     /// checksum's file holds none; else the system's.
     pub(super) fn expected(
         &self,
@@ -157,7 +157,7 @@ impl Checks {
             opened.path.display(),
             sums.path(file).display()
         );
-        Err(Error::new(Kind::Corrupt, what))
+        Err(Error::new(ErrorKind::Corrupt, what))
     }
 
     /// Checks that a proof is of that checkpoint.
@@ -173,7 +173,7 @@ impl Checks {
         }
         if self.ranks > 0 && proof.ranks > 0 && proof.ranks != self.ranks {
             return Err(Error::new(
-                Kind::OtherJob,
+                ErrorKind::OtherJob,
                 // The text is the same for all versions, so that it is printed once.
                 format!(
                     "the checkpoints of \"{name}\" are of a job of {} ranks, and this one has {}: they \
@@ -187,7 +187,7 @@ impl Checks {
 
     fn unfit(&self, opened: &Opened, why: String) -> Error {
         Error::new(
-            Kind::Corrupt,
+            ErrorKind::Corrupt,
             format!(
                 "{}: {why}: it is damaged, was exchanged, or another program has replaced it (proof = \
                  accept restores it all the same)",
@@ -222,7 +222,7 @@ impl Checks {
     /// yet (`new`) is known from there on.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if it is not the expected digest.
+    /// [`ErrorKind::Corrupt`] if it is not the expected digest.
     pub(super) fn compare(
         &self,
         opened: &Opened,

@@ -17,11 +17,11 @@ use super::runs::Runs;
 use super::sums::Sums;
 use super::warnings::Warnings;
 use catalog::FileLevel;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::aggregate::Offsets;
 use format::checksum::Checksum;
-use format::delta::{self, Base, Stored, Table};
-use format::frames::Content;
+use format::delta::{self, Base, DeltaTable, StoredCheckpoint};
+use format::frames::FileContent;
 use format::header::{Decoded, Header};
 use format::identity::Identity;
 use format::names;
@@ -72,7 +72,7 @@ impl Copies {
 
     /// This process's part of an aggregated file.
     pub(super) fn open_part(&self, name: &str, version: i32) -> Result<Opened> {
-        let missing = || Error::new(Kind::NotFound, "there is no aggregated file");
+        let missing = || Error::new(ErrorKind::NotFound, "there is no aggregated file");
         let (path, table) = self.places.aggregated_paths(name, version).ok_or_else(missing)?;
         let file = files::open(&path)?;
         let len = files::len(&file, &path)?;
@@ -81,7 +81,7 @@ impl Copies {
             self.warnings.once(found);
         }
         let part: Range<u64> = offsets.part(self.places.rank() as usize).ok_or_else(missing)?;
-        let content = Content::of(&file, part.clone(), &path)?;
+        let content = FileContent::of(&file, part.clone(), &path)?;
         let header = Header::read(&file, &content, &path)?;
         let proven_by = ProvenBy::Table(offsets.proof(self.places.rank() as usize));
         Ok(Opened { file, path, part, content, header, proven_by })
@@ -130,9 +130,11 @@ impl Copies {
                     pass_over(&mut last);
                     return Ok(taken);
                 }
-                Err(error) if error.kind() == Kind::NotFound => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
                 // No other copy would help.
-                Err(error) if matches!(error.kind(), Kind::Driver(_) | Kind::Internal) => {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Driver(_) | ErrorKind::Internal) =>
+                {
                     return Err(error);
                 }
                 Err(error) => {
@@ -184,7 +186,7 @@ impl Copies {
     }
 
     /// The file that a delta needs: the nearest good one that it was taken from.
-    pub(super) fn base_of_delta(&self, name: &str, base: &Base) -> Result<Stored> {
+    pub(super) fn base_of_delta(&self, name: &str, base: &Base) -> Result<StoredCheckpoint> {
         let mut another = None;
         for (opened, other) in self.files_of(name, base.version) {
             let found = opened.and_then(|opened| {
@@ -193,22 +195,22 @@ impl Copies {
                     return self.checks.checked(opened, name, base.version, || Ok(()));
                 }
                 let what = "it is another checkpoint than its deltas were taken from";
-                Err(Error::new(Kind::Corrupt, what).within(opened.path.display()))
+                Err(Error::new(ErrorKind::Corrupt, what).within(opened.path.display()))
             });
             match found {
                 Ok(Opened { file, part, path, .. }) => {
                     if let Some(other) = other {
                         self.warnings.say_whose(&path, other);
                     }
-                    return Ok(Stored { file, part, path });
+                    return Ok(StoredCheckpoint { file, part, path });
                 }
-                Err(error) if error.kind() == Kind::NotFound => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => another = Some(error),
             }
         }
         // The delta is there, and of no use: that is no absence.
         let missing =
-            || Error::new(Kind::Corrupt, self.places.no_file(name, base.version).to_string());
+            || Error::new(ErrorKind::Corrupt, self.places.no_file(name, base.version).to_string());
         Err(another.unwrap_or_else(missing))
     }
 
@@ -220,7 +222,8 @@ impl Copies {
                 let opened = opened.ok()?;
                 delta::table_of(&opened.file, opened.part.clone(), &opened.path).ok()?
             });
-            let is_one = |table: &Table| next.version == version || table.number == next.number;
+            let is_one =
+                |table: &DeltaTable| next.version == version || table.number == next.number;
             match tables.into_iter().find(is_one) {
                 Some(table) => next = table.needed().filter(|base| base.version < next.version)?,
                 None if next.version == version => return None,
@@ -232,7 +235,7 @@ impl Copies {
     /// The version that this process's file of a checkpoint in a level is a delta of.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`], [`Kind::NotFound`], or the system's; with the path.
+    /// [`ErrorKind::Corrupt`], [`ErrorKind::NotFound`], or the system's; with the path.
     pub fn base_in(&self, level: FileLevel, name: &str, version: i32) -> Result<Option<i32>> {
         let own = match level {
             FileLevel::Scratch => Some(self.places.scratch_path(name, version)?),

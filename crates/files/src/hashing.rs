@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::mpsc::{sync_channel, Receiver, Sender, SyncSender};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use errors::{Error, Kind, Result};
-use format::proof::{Digest, Hasher, Sort};
+use errors::{Error, ErrorKind, Result};
+use format::proof::{Digest, DigestHasher, Sort};
 use os::files;
 
 /// From so many bytes on, a thread is worth starting: hashing them takes some hundred microseconds.
@@ -28,12 +28,12 @@ const WAITING: usize = 8;
 #[derive(Debug)]
 pub(super) enum Hashing<'scope> {
     /// On this thread, with a buffer that is free.
-    Here(Hasher, Vec<u8>),
+    Here(DigestHasher, Vec<u8>),
     /// On another thread.
     Beside {
         pieces: SyncSender<Piece<'scope>>,
         used: Receiver<Vec<u8>>,
-        thread: ScopedJoinHandle<'scope, Hasher>,
+        thread: ScopedJoinHandle<'scope, DigestHasher>,
     },
 }
 
@@ -56,7 +56,7 @@ impl<'scope> Hashing<'scope> {
     /// Goes on with a hash for `len` bytes, by another thread if that is worth it.
     pub(super) fn start(
         scope: &'scope Scope<'scope, '_>,
-        hasher: Hasher,
+        hasher: DigestHasher,
         len: u64,
     ) -> Hashing<'scope> {
         if !is_worth_a_thread(hasher.sort(), len) {
@@ -76,7 +76,7 @@ impl<'scope> Hashing<'scope> {
     }
 
     /// Goes on with a hash on this thread.
-    pub(super) fn here(hasher: Hasher) -> Hashing<'scope> {
+    pub(super) fn here(hasher: DigestHasher) -> Hashing<'scope> {
         Hashing::Here(hasher, Vec::new())
     }
 
@@ -117,7 +117,7 @@ impl<'scope> Hashing<'scope> {
     }
 
     /// The hash of all bytes.
-    pub(super) fn finish(self) -> Result<Hasher> {
+    pub(super) fn finish(self) -> Result<DigestHasher> {
         match self {
             Hashing::Here(hasher, _) => Ok(hasher),
             Hashing::Beside { pieces, used: _, thread } => {
@@ -148,7 +148,7 @@ pub(super) fn of_range(
 ) -> Result<Digest> {
     std::thread::scope(|scope| {
         let len = range.end.saturating_sub(range.start);
-        let mut hashing = Hashing::start(scope, Hasher::new(sort), len);
+        let mut hashing = Hashing::start(scope, DigestHasher::new(sort), len);
         let mut at = range.start;
         while at < range.end {
             go_on()?;
@@ -156,11 +156,15 @@ pub(super) fn of_range(
             hashing.read(file, at..end, path)?;
             at = end;
         }
-        hashing.finish().map(Hasher::finish)
+        hashing.finish().map(DigestHasher::finish)
     })
 }
 
-fn hash(mut hasher: Hasher, pieces: &Receiver<Piece<'_>>, give_back: &Sender<Vec<u8>>) -> Hasher {
+fn hash(
+    mut hasher: DigestHasher,
+    pieces: &Receiver<Piece<'_>>,
+    give_back: &Sender<Vec<u8>>,
+) -> DigestHasher {
     for piece in pieces {
         hasher.update(piece.bytes());
         if let Piece::Given(buffer) = piece {
@@ -172,7 +176,7 @@ fn hash(mut hasher: Hasher, pieces: &Receiver<Piece<'_>>, give_back: &Sender<Vec
 }
 
 fn ended() -> Error {
-    Error::new(Kind::Internal, "the thread that takes checksums has ended")
+    Error::new(ErrorKind::Internal, "the thread that takes checksums has ended")
 }
 
 #[cfg(test)]
@@ -198,7 +202,7 @@ mod tests {
         }
         let beyond = 0..bytes.len() as u64 + 1;
         let beyond = of_range(Sort::Sha256, &file, beyond, &path, || Ok(()));
-        assert_eq!(beyond.unwrap_err().kind(), Kind::Corrupt);
+        assert_eq!(beyond.unwrap_err().kind(), ErrorKind::Corrupt);
         let end = || Err(Error::invalid("the end"));
         assert!(of_range(Sort::Xxh3, &file, 0..4, &path, end)
             .unwrap_err()

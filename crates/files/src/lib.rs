@@ -22,7 +22,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use config::{Compress, Proof};
+use config::{Compress, ProofPolicy};
 use errors::Result;
 use format::identity::Identity;
 use os::sync::Mutex;
@@ -119,7 +119,7 @@ struct Ground {
 /// What the configuration says of files.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
-    proof: Proof,
+    proof: ProofPolicy,
     compress: Compress,
     /// Files may have changes alone.
     incremental: bool,
@@ -272,7 +272,7 @@ impl Files {
     /// Checks that the file at `path` is that checkpoint of that rank.
     ///
     /// # Errors
-    /// [`errors::Kind::Corrupt`] if it is not; else the system's. Both name the path.
+    /// [`errors::ErrorKind::Corrupt`] if it is not; else the system's. Both name the path.
     pub fn check_foreign(&self, path: &Path, name: &str, version: i32, rank: u32) -> Result<()> {
         let of_other = self.of_rank(rank);
         of_other.checks().checked(Opened::read(path)?, name, version, || Ok(())).map(drop)

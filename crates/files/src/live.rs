@@ -10,8 +10,8 @@ use super::places::Places;
 use super::runs::proof_of;
 use super::warnings::Warnings;
 use catalog::FileLevel;
-use config::Proof as Setting;
-use errors::{Error, Kind, Result};
+use config::ProofPolicy as Setting;
+use errors::{Error, ErrorKind, Result};
 use os::live_lock::LiveLocks;
 use os::sync::Mutex;
 
@@ -33,13 +33,13 @@ struct Locks {
 /// processes.
 ///
 /// # Errors
-/// [`Kind::OtherJob`] with both numbers.
+/// [`ErrorKind::OtherJob`] with both numbers.
 pub(super) fn check_same_ranks(source: &Path, target: &Path) -> Result<()> {
     match (ranks_of(source), ranks_of(target)) {
         (Some(ours), Some(theirs)) if ours > 0 && theirs > 0 && ours != theirs => {
             let (source, target) = (source.display(), target.display());
             Err(Error::new(
-                Kind::OtherJob,
+                ErrorKind::OtherJob,
                 format!(
                     "{target} is of a job of {theirs} ranks, and {source} of one of {ours}: it is not replaced"
                 ),
@@ -79,7 +79,7 @@ impl Rights {
     /// From here on this job is at work under a name.
     ///
     /// # Errors
-    /// [`Kind::OtherJob`], naming the process of another job that is at work under it.
+    /// [`ErrorKind::OtherJob`], naming the process of another job that is at work under it.
     pub fn begin_work(&self, name: &str) -> Result<()> {
         if self.places.is_ephemeral() {
             return Ok(());
@@ -92,7 +92,7 @@ impl Rights {
         if let Some(there) = of_directory {
             let subject = format!("checkpoint \"{name}\" of rank {}", self.places.rank());
             match there.take(&subject) {
-                Err(error) if error.kind() == Kind::OtherJob => {
+                Err(error) if error.kind() == ErrorKind::OtherJob => {
                     return Err(error.followed_by(
                         "two jobs of one configuration would take each other's checkpoints; another name or \
                          other directories keep them apart (processes of one job: VELOC_Init with a communicator of \
@@ -180,7 +180,7 @@ impl Rights {
     /// Checks that the file at `path`, if there is one, is of no job with another number of processes.
     ///
     /// # Errors
-    /// [`Kind::OtherJob`] with both numbers.
+    /// [`ErrorKind::OtherJob`] with both numbers.
     pub(super) fn check_replaced(&self, name: &str, path: &Path) -> Result<()> {
         self.check_ranks(name, path, || ranks_of(path))
     }
@@ -198,7 +198,7 @@ impl Rights {
         match theirs().filter(|theirs| *theirs > 0 && *theirs != self.ranks) {
             None => Ok(()),
             Some(theirs) => Err(Error::new(
-                Kind::OtherJob,
+                ErrorKind::OtherJob,
                 format!(
                     "{} is of a job of {theirs} ranks, and this one has {}: it is not replaced. A job that has \
                      restored a version of \"{name}\", or called VELOC_Cleanup for it, may replace it, and so may \
@@ -249,7 +249,7 @@ mod tests {
         take(&four, b"four").unwrap();
         let two = files(folder.path(), "", 2);
         let error = take(&two, b"two").unwrap_err();
-        assert_eq!(error.kind(), Kind::OtherJob);
+        assert_eq!(error.kind(), ErrorKind::OtherJob);
         let text = error.to_string();
         for words in ["x-0-1.dat", "of 4 ranks", "has 2", "VELOC_Cleanup", "proof = accept"] {
             assert!(text.contains(words), "{text}");

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use super::places::Places;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::files;
 
 /// The most bytes of a path that the system takes (`PATH_MAX`).
@@ -14,12 +14,12 @@ pub(super) const LONGEST_PATH: u64 = 4096;
 /// `None`: there is no note.
 ///
 /// # Errors
-/// [`Kind::Corrupt`] if the file is no note, or belongs neither to this user nor to the owner of
+/// [`ErrorKind::Corrupt`] if the file is no note, or belongs neither to this user nor to the owner of
 /// `about`; else the system's. All name the path.
 pub fn read_note(path: &Path, about: &Path) -> Result<Option<String>> {
     let file = match files::open_beside(path, about) {
         Ok(file) => file,
-        Err(error) if error.kind() == Kind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     let mut original = String::new();
@@ -29,7 +29,7 @@ pub fn read_note(path: &Path, about: &Path) -> Result<Option<String>> {
         return Ok(Some(original));
     }
     Err(Error::new(
-        Kind::Corrupt,
+        ErrorKind::Corrupt,
         format!("{} has no path in it, as a note of a routed file has", path.display()),
     ))
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use catalog::Region;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::delta::{self, Image};
-use format::frames::Content;
+use format::frames::FileContent;
 use format::header::{Decoded, Header};
 use format::mark;
 use format::proof::Proof;
@@ -33,7 +33,7 @@ pub struct Opened {
     /// The bytes of the file that are the checkpoint's.
     pub(super) part: Range<u64>,
     /// What they are, without compression; of a delta, with what its bases have.
-    pub(super) content: Content,
+    pub(super) content: FileContent,
     /// Its regions; their offsets count from the content's start.
     pub(super) header: Decoded,
     /// Where its proof is.
@@ -55,7 +55,7 @@ impl Opened {
     pub fn read(path: &Path) -> Result<Opened> {
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
-        let content = Content::of(&file, 0..len, path)?;
+        let content = FileContent::of(&file, 0..len, path)?;
         let header = Header::read(&file, &content, path)?;
         let proven_by = ProvenBy::Attribute;
         Ok(Opened { file, path: path.to_owned(), part: 0..len, content, header, proven_by })
@@ -89,7 +89,7 @@ impl Opened {
     /// The copy's proof, if it has one.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if the proof cannot be read; else the system's.
+    /// [`ErrorKind::Corrupt`] if the proof cannot be read; else the system's.
     pub(super) fn proof(&self) -> Result<Option<Proof>> {
         match &self.proven_by {
             ProvenBy::Attribute => Proof::read(&self.file, &self.path),
@@ -100,12 +100,12 @@ impl Opened {
     /// Where a region begins in this copy of the checkpoint.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if the copy has no such region, or one of another size.
+    /// [`ErrorKind::Corrupt`] if the copy has no such region, or one of another size.
     pub fn offset_of(&self, region: &Region) -> Result<u64> {
         let found = self.header.region(region.id).filter(|found| found.size == region.size);
         found.map(|found| found.offset).ok_or_else(|| {
             Error::new(
-                Kind::Corrupt,
+                ErrorKind::Corrupt,
                 format!("{}: region {} is not what it was", self.path.display(), region.id),
             )
         })

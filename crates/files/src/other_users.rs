@@ -8,10 +8,10 @@ use super::rolls::common_temporary;
 use super::{Files, Found};
 use catalog::FileLevel;
 use config::Config;
-use errors::Kind;
+use errors::ErrorKind;
 use format::aggregate::AggregatePart;
 use format::checksum::Checksum;
-use format::delta::{Base, Sparse, Table, REGION};
+use format::delta::{Base, DeltaTable, Sparse, REGION};
 use format::header::Header;
 use format::identity::Identity;
 
@@ -101,18 +101,18 @@ fn own_files_come_first() {
 fn a_base_of_another_user_is_named() {
     with_files("a_base_of_another_user_is_named", "", |config, put| {
         let files = Files::open(config, 0).unwrap();
-        let file = |table: Table, regions: &[(i32, u64)], content: &[u8]| {
+        let file = |table: DeltaTable, regions: &[(i32, u64)], content: &[u8]| {
             let table = table.encode();
             let mut sizes = vec![(REGION, table.len() as u64 + table_data(content, regions))];
             sizes.extend(regions);
             [Header::new(sizes).unwrap().encode(), table, content.to_vec()].concat()
         };
-        let base = Table { number: 9, chain: 0, base: None, regions: Vec::new() };
+        let base = DeltaTable { number: 9, chain: 0, base: None, regions: Vec::new() };
         put("s/x-0-1.dat", &file(base, &[(0, 3)], &[1; 3]), false);
         let runs = std::iter::once(1..2).collect();
         let changes = vec![Sparse { id: 0, size: 3, runs }];
         let base = Some(Base { version: 1, number: 9 });
-        let delta = Table { number: 10, chain: 1, base, regions: changes };
+        let delta = DeltaTable { number: 10, chain: 1, base, regions: changes };
         put("s/x-0-2.dat", &file(delta, &[], &[2]), true);
         assert_eq!(byte(&files, 2), 1);
         let base = files.places().scratch_path("x", 1).unwrap();
@@ -145,7 +145,7 @@ fn notes_of_others_say_nothing() {
         assert!(of_another.listing().foreign_parities("x", 1).unwrap().is_empty());
         // Notes and checksums of the file's owner do count.
         give_away(&files.places().scratch_path("x", 1).unwrap());
-        assert!(matches!(files.copies().look("x", 1).unwrap_err().kind(), Kind::Corrupt));
+        assert!(matches!(files.copies().look("x", 1).unwrap_err().kind(), ErrorKind::Corrupt));
         put("m/x-0-1.dat.chksum", Checksum::of(&content(1)).as_bytes(), false);
         assert!(matches!(files.copies().look("x", 1).unwrap(), Found::Routed(_)));
         assert!(of_another.listing().versions_of_anybody("x").unwrap().is_empty());

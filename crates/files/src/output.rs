@@ -8,7 +8,7 @@ use super::aligned::Aligned;
 use super::hashing::{is_worth_a_thread, Hashing, Piece, PIECE};
 use errors::{Error, Result};
 use format::frames::Compressor;
-use format::proof::{Digest, Hasher, Sort};
+use format::proof::{Digest, DigestHasher, Sort};
 use os::{files, threads};
 
 /// A file that is being written, under its temporary name.
@@ -21,7 +21,7 @@ pub struct Output {
     /// Bytes written: where the next ones go.
     end: u64,
     begin: u64,
-    hasher: Option<Hasher>,
+    hasher: Option<DigestHasher>,
     aligned: Aligned,
     compressor: Option<Compressor>,
 }
@@ -55,7 +55,7 @@ pub struct Gathering<'a> {
 #[derive(Debug)]
 pub struct Mark {
     end: u64,
-    hasher: Option<Hasher>,
+    hasher: Option<DigestHasher>,
 }
 
 impl Output {
@@ -67,7 +67,7 @@ impl Output {
 
     /// A part within a file, from byte `begin` on.
     pub fn within(file: File, temporary: PathBuf, begin: u64, digest: Option<Sort>) -> Output {
-        let hasher = digest.map(Hasher::new);
+        let hasher = digest.map(DigestHasher::new);
         let aligned = Aligned::default();
         Output { file, temporary, end: begin, begin, hasher, aligned, compressor: None }
     }
@@ -148,13 +148,13 @@ impl Output {
 
     /// The digest of what was written so far, if one is taken.
     pub fn digest(&self) -> Option<Digest> {
-        self.hasher.clone().map(Hasher::finish)
+        self.hasher.clone().map(DigestHasher::finish)
     }
 
     /// Ends the file.
     pub fn finish(self) -> Written {
         let len = self.length();
-        Written { temporary: self.temporary, len, digest: self.hasher.map(Hasher::finish) }
+        Written { temporary: self.temporary, len, digest: self.hasher.map(DigestHasher::finish) }
     }
 }
 
@@ -229,7 +229,7 @@ impl Written {
 
 /// Hands `bytes` to `write`, in order and in pieces, and hashes them meanwhile.
 fn beside(
-    hasher: &mut Hasher,
+    hasher: &mut DigestHasher,
     bytes: &[u8],
     mut write: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
@@ -316,8 +316,9 @@ mod tests {
     #[test]
     fn a_failed_write_is_reported() {
         let bytes = vec![0; 2 * PIECE];
-        assert!(
-            beside(&mut Hasher::new(Sort::Sha256), &bytes, |_| Err(Error::invalid("no"))).is_err()
-        );
+        assert!(beside(&mut DigestHasher::new(Sort::Sha256), &bytes, |_| Err(Error::invalid(
+            "no"
+        )))
+        .is_err());
     }
 }

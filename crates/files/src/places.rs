@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use super::directories::{Inodes, Known};
 use catalog::FileLevel;
 use config::SyncFiles;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::{aggregate, names};
 use os::files::{self, Durability};
 
@@ -142,7 +142,7 @@ impl Places {
 
     pub(super) fn no_file(&self, name: &str, version: i32) -> Error {
         Error::new(
-            Kind::NotFound,
+            ErrorKind::NotFound,
             format!(
                 "no file of checkpoint \"{name}\" version {version}, rank {}{}",
                 self.rank,
@@ -273,12 +273,12 @@ impl Places {
     /// when something is written.
     ///
     /// # Errors
-    /// [`Kind::NoRoom`] if it has not, with the free bytes.
+    /// [`ErrorKind::NoRoom`] if it has not, with the free bytes.
     pub fn expect_room(&self, bytes: u64) -> Result<()> {
         let free = self.scratch.as_ref().map(|scratch| (scratch, files::free_space(scratch)));
         match free {
             Some((scratch, Ok(free))) if free < bytes => Err(Error::new(
-                Kind::NoRoom,
+                ErrorKind::NoRoom,
                 format!(
                     "{} has room for {free} bytes, and the file before this one has {bytes}",
                     scratch.display()

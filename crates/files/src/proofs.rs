@@ -11,7 +11,7 @@ use super::output::Output;
 use super::places::Places;
 use super::sums::Sums;
 use super::warnings::Warnings;
-use config::{Compress, Proof as Setting};
+use config::{Compress, ProofPolicy as Setting};
 use errors::Result;
 use format::frames::{Codec, Compressor};
 use format::identity::Identity;

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::Files;
     use config::Config;
-    use errors::Kind;
+    use errors::ErrorKind;
     use format::checksum::Checksum;
     use std::fs;
 
@@ -90,7 +90,7 @@ mod tests {
         let is_good = || {
             files.checks().has_content(&path, 3, digest, || Ok(())).map_err(|error| error.kind())
         };
-        assert_eq!(is_good(), Err(Kind::NotFound));
+        assert_eq!(is_good(), Err(ErrorKind::NotFound));
         fs::write(&path, "abc").unwrap();
         assert_eq!(is_good(), Ok(true));
         // Reading the file anew would show another content.

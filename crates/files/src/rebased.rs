@@ -18,8 +18,8 @@ use super::places::Places;
 use super::proofs::Proofs;
 use super::sums::Sums;
 use catalog::FileLevel;
-use errors::{Error, Kind, Result};
-use format::delta::{self, Base, Table, REGION};
+use errors::{Error, ErrorKind, Result};
+use format::delta::{self, Base, DeltaTable, REGION};
 use format::header::Header;
 use format::identity::Identity;
 use os::files;
@@ -63,7 +63,7 @@ pub(super) fn is_same(file: &File, path: &Path) -> bool {
     both.is_ok_and(|(file, there)| (file.dev(), file.ino()) == (there.dev(), there.ino()))
 }
 
-fn table_of(opened: &Opened) -> Result<Option<Table>> {
+fn table_of(opened: &Opened) -> Result<Option<DeltaTable>> {
     if opened.header.region(REGION).is_none() {
         return Ok(None);
     }
@@ -71,7 +71,7 @@ fn table_of(opened: &Opened) -> Result<Option<Table>> {
 }
 
 fn write_whole(opened: &Opened, number: u64, output: &mut Output) -> Result<()> {
-    let table = Table { number, chain: 0, base: None, regions: Vec::new() }.encode();
+    let table = DeltaTable { number, chain: 0, base: None, regions: Vec::new() }.encode();
     let regions = opened.header.regions();
     let mut sizes = vec![(REGION, table.len() as u64)];
     sizes.extend(regions.iter().filter(|region| region.id != REGION).map(|r| (r.id, r.size)));
@@ -115,7 +115,7 @@ impl Bases {
     /// delta that was taken from it, in either level, become a file that has everything.
     ///
     /// # Errors
-    /// [`Kind::OtherJob`]: it is of a job with another number of processes; or a delta cannot be read or written. One
+    /// [`ErrorKind::OtherJob`]: it is of a job with another number of processes; or a delta cannot be read or written. One
     /// that is damaged is of no use with its base, either, and is a warning.
     pub(super) fn let_go(&self, name: &str, version: i32, path: &Path) -> Result<()> {
         self.rights.check_replaced(name, path)?;
@@ -141,7 +141,7 @@ impl Bases {
             let Ok(Some(table)) = table_of(&opened) else { continue };
             if table.needed() == Some(gone) {
                 match self.rebase(level, name, version, opened, table.number) {
-                    Err(error) if error.kind() == Kind::Corrupt => {
+                    Err(error) if error.kind() == ErrorKind::Corrupt => {
                         log::warn!(
                             "version {version} of \"{name}\" is lost with its base: {error}"
                         );
@@ -213,7 +213,7 @@ mod tests {
     use std::fs;
 
     /// A file with a table of changes, and these bytes; the whole regions among them stand in the header.
-    fn file(table: &Table, regions: &[(i32, u64)], content: &[u8]) -> Vec<u8> {
+    fn file(table: &DeltaTable, regions: &[(i32, u64)], content: &[u8]) -> Vec<u8> {
         let table = table.encode();
         let of_table = content.len() as u64 - regions.iter().map(|(_, size)| size).sum::<u64>();
         let mut sizes = vec![(REGION, table.len() as u64 + of_table)];
@@ -230,11 +230,11 @@ mod tests {
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let files = Files::open(&config, 0).unwrap();
         let path = |version| files.places().scratch_path("x", version).unwrap();
-        let base = Table { number: 9, chain: 0, base: None, regions: Vec::new() };
+        let base = DeltaTable { number: 9, chain: 0, base: None, regions: Vec::new() };
         fs::write(path(1), file(&base, &[(0, 3)], &[1; 3])).unwrap();
         let changes = vec![Sparse { id: 0, size: 3, runs: std::iter::once(1..2).collect() }];
         let base = Some(Base { version: 1, number: 9 });
-        let delta = file(&Table { number: 10, chain: 1, base, regions: changes }, &[], &[2]);
+        let delta = file(&DeltaTable { number: 10, chain: 1, base, regions: changes }, &[], &[2]);
         let rebase = |meanwhile: &dyn Fn()| {
             fs::write(path(2), &delta).unwrap();
             let opened = Opened::read(&path(2)).unwrap();

@@ -14,7 +14,7 @@ use super::places::Places;
 use super::proofs::Proofs;
 use super::rolls::{parts, temporary_of, Part};
 use catalog::FileLevel;
-use errors::{Kind, Result};
+use errors::{ErrorKind, Result};
 use os::files;
 use policy::slice::SLICE;
 
@@ -90,7 +90,7 @@ impl Rescue {
         };
         let source = temporary_of(&data, "", roll.job, roll.attempt);
         let from = match files::open_own(&source) {
-            Err(error) if error.kind() == Kind::NotFound && data.exists() => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound && data.exists() => return Ok(None),
             opened => opened?,
         };
         // A damaged roll may ask for more bytes than any part has.

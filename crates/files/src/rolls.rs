@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::aggregate::{AggregatePart, Offsets};
 use format::identity::{self, Identity};
 use format::names;
@@ -57,7 +57,7 @@ pub(super) fn complete(
         first = Some(first.map_or(taken, |first| first.min(taken)));
         if begin != end {
             return Err(Error::new(
-                Kind::Corrupt,
+                ErrorKind::Corrupt,
                 format!("{}: the part of rank {rank} begins at {begin}, not {end}", roll.display()),
             ));
         }
@@ -116,17 +116,17 @@ fn part_of(line: &[u8]) -> Option<Part> {
 /// The parts in a file that is not complete, by rank, as the roll at `path` has them.
 ///
 /// # Errors
-/// [`Kind::Corrupt`] if the file is too long for a roll; else the system's. Both name the path.
+/// [`ErrorKind::Corrupt`] if the file is too long for a roll; else the system's. Both name the path.
 pub(super) fn parts(path: &Path) -> Result<Vec<Option<Part>>> {
     let list = match files::open_own(path) {
         Ok(list) => list,
-        Err(error) if error.kind() == Kind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
     let len = files::len(&list, path)?;
     if len > MOST_LINES * LINE {
         let what = format!("{} has {len} bytes: it is no roll", path.display());
-        return Err(Error::new(Kind::Corrupt, what));
+        return Err(Error::new(ErrorKind::Corrupt, what));
     }
     let mut lines = vec![0; (len / LINE * LINE) as usize];
     files::read_exact_at(&list, &mut lines, 0, path)?;

@@ -10,7 +10,7 @@ use super::places::Places;
 use super::runs::Runs;
 use super::sums::Sums;
 use super::warnings::Warnings;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::names;
 use os::files::{self, OtherUser};
 
@@ -80,7 +80,7 @@ impl Routed {
             match self.checks.has_content(path, len, kept, || Ok(()))? {
                 true => Ok(whose),
                 false => Err(Error::new(
-                    Kind::Corrupt,
+                    ErrorKind::Corrupt,
                     format!(
                         "{}: it has not the SHA-256 that {} says, {kept}",
                         path.display(),
@@ -105,7 +105,7 @@ impl Routed {
                     }
                     return Ok(path);
                 }
-                Err(error) if error.kind() == Kind::NotFound => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => {
                     last = Some(match last {
                         Some(before) => before.followed_by(error),
@@ -163,10 +163,10 @@ mod tests {
     fn a_note_is_not_the_file() {
         let job = Job::new();
         job.note(job.path("own").to_str().unwrap());
-        assert_eq!(job.is_routed().unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(job.is_routed().unwrap_err().kind(), ErrorKind::NotFound);
         // A link that leads nowhere is no file either.
         symlink(job.path("gone"), job.path("p/x-0-1.dat")).unwrap();
-        assert_eq!(job.is_routed().unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(job.is_routed().unwrap_err().kind(), ErrorKind::NotFound);
         fs::remove_file(job.path("p/x-0-1.dat")).unwrap();
         symlink(job.path("own"), job.path("p/x-0-1.dat")).unwrap();
         assert!(job.is_routed().unwrap());
@@ -200,6 +200,6 @@ mod tests {
         assert!(!job.is_routed().unwrap());
         // And a file without a header is no checkpoint because of such a note.
         fs::write(job.path("s/x-0-1.dat"), "the application's").unwrap();
-        assert_eq!(job.is_routed().unwrap_err().kind(), Kind::Corrupt);
+        assert_eq!(job.is_routed().unwrap_err().kind(), ErrorKind::Corrupt);
     }
 }

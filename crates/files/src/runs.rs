@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::opened::{Found, Opened};
 use super::places::Places;
 use catalog::FileLevel;
-use config::Proof as Setting;
-use errors::{Error, Kind, Result};
+use config::ProofPolicy as Setting;
+use errors::{Error, ErrorKind, Result};
 use format::identity::Identity;
 use format::proof::Proof;
 use os::files;
@@ -87,7 +87,7 @@ impl Runs {
             return Ok(());
         }
         Err(Error::new(
-            Kind::OtherJob,
+            ErrorKind::OtherJob,
             format!("{}: another run made it than the other processes' files", path.display()),
         ))
     }

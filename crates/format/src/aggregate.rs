@@ -4,7 +4,7 @@
 //!
 //! The table is little-endian: an `i64` number of ranks, then per rank the `i64` offset of its first
 //! byte. The last part ends with the file. [`Offsets::decode`] accepts only contiguous parts within the
-//! file. After the offsets, which is all that upstream reads, the proofs of the parts ([`Proofs`]) may
+//! file. After the offsets, which is all that upstream reads, the proofs of the parts ([`PartProofs`]) may
 //! follow.
 
 use std::fs::File;
@@ -15,7 +15,7 @@ use super::header::Header;
 use super::identity::{self, Identity};
 use super::names;
 use super::proof::{Digest, Proof, DIGEST_LEN};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::files;
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +78,7 @@ const PROOFS: [[u8; NUMBER]; 2] = [*b"VELOCprf", *b"VELOCprg"];
 pub struct Offsets {
     /// The start of each part, and the end of the last: never empty.
     bounds: Vec<u64>,
-    proofs: Option<Proofs>,
+    proofs: Option<PartProofs>,
 }
 
 /// The proofs of the parts of an aggregated file: their checkpoint, and the digest of each part that has
@@ -86,7 +86,7 @@ pub struct Offsets {
 /// them ([`identity::LEN`]; without it the first bytes are `VELOCprf`), and [`DIGEST_LEN`] bytes per rank, zeros
 /// for a part without a digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proofs {
+pub struct PartProofs {
     /// The name of the checkpoint.
     pub name: String,
     /// Its version.
@@ -97,7 +97,7 @@ pub struct Proofs {
     pub digests: Vec<Option<Digest>>,
 }
 
-impl Proofs {
+impl PartProofs {
     /// Bytes before the name.
     const FIXED: usize = NUMBER + 4 + 1;
 
@@ -118,9 +118,9 @@ impl Proofs {
     }
 
     /// Reads what follows the offsets of this many ranks.
-    fn decode(bytes: &[u8], ranks: usize) -> Result<Proofs> {
+    fn decode(bytes: &[u8], ranks: usize) -> Result<PartProofs> {
         let proofs = || {
-            let (fixed, rest) = bytes.split_first_chunk::<{ Proofs::FIXED }>()?;
+            let (fixed, rest) = bytes.split_first_chunk::<{ PartProofs::FIXED }>()?;
             let (name, rest) = rest.split_at_checked(usize::from(fixed[Self::FIXED - 1]))?;
             let name = std::str::from_utf8(name).ok().filter(|name| names::is_name(name))?;
             let (identity, digests) =
@@ -137,7 +137,7 @@ impl Proofs {
                 None if bytes != &[0; DIGEST_LEN] => None,
                 digest => Some(digest),
             };
-            Some(Proofs {
+            Some(PartProofs {
                 name: name.to_owned(),
                 version: i32::from_le_bytes(*fixed[NUMBER..].first_chunk::<4>()?),
                 identity,
@@ -152,7 +152,7 @@ impl Proofs {
 
     /// Reads the proofs in the table at `path`, ignoring its offsets. `None`: there are none for its
     /// number of ranks.
-    fn read(path: &Path) -> Result<Option<Proofs>> {
+    fn read(path: &Path) -> Result<Option<PartProofs>> {
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
         let mut prefix = vec![0; NUMBER.min(len as usize)];
@@ -164,7 +164,7 @@ impl Proofs {
         }
         let mut bytes = vec![0; (len - end) as usize];
         files::read_exact_at(&file, &mut bytes, end, path)?;
-        Ok(Proofs::decode(&bytes, ranks as usize).ok())
+        Ok(PartProofs::decode(&bytes, ranks as usize).ok())
     }
 
     /// The longest proofs of this many ranks, in bytes.
@@ -205,7 +205,7 @@ impl Offsets {
     }
 
     /// Adds proofs of the parts.
-    pub fn with_proofs(self, proofs: Proofs) -> Offsets {
+    pub fn with_proofs(self, proofs: PartProofs) -> Offsets {
         Offsets { proofs: Some(proofs), ..self }
     }
 
@@ -247,14 +247,14 @@ impl Offsets {
         for start in &self.bounds[..ranks] {
             bytes.extend_from_slice(&start.to_le_bytes());
         }
-        bytes.extend(self.proofs.iter().flat_map(Proofs::encode));
+        bytes.extend(self.proofs.iter().flat_map(PartProofs::encode));
         bytes
     }
 
     /// Decodes the table of an aggregated file of `file_len` bytes.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] with the reason: the table's length does not match its number of ranks and
+    /// [`ErrorKind::Corrupt`] with the reason: the table's length does not match its number of ranks and
     /// their proofs, or the parts are not contiguous from the file's start to its end.
     pub fn decode(table: &[u8], file_len: u64) -> Result<Offsets> {
         let prefix = &table[..table.len().min(NUMBER)];
@@ -268,7 +268,7 @@ impl Offsets {
     /// a file that is no table does not cost its size in memory.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if there is no such file; [`Kind::Corrupt`] as for [`Offsets::decode`];
+    /// [`ErrorKind::NotFound`] if there is no such file; [`ErrorKind::Corrupt`] as for [`Offsets::decode`];
     /// else the system's. All name the path.
     pub fn read(path: &Path, file_len: u64) -> Result<Offsets> {
         let within = |error: Error| error.within(path.display());
@@ -299,7 +299,8 @@ fn offsets_end(prefix: &[u8], len: u64) -> u64 {
         return len;
     };
     let end = ranks.checked_add(1).and_then(|numbers| numbers.checked_mul(NUMBER as u64));
-    let fits = |end: &u64| len.checked_sub(*end).is_some_and(|more| more <= Proofs::most(ranks));
+    let fits =
+        |end: &u64| len.checked_sub(*end).is_some_and(|more| more <= PartProofs::most(ranks));
     end.filter(fits).unwrap_or(len)
 }
 
@@ -317,9 +318,9 @@ impl Offsets {
         path: &Path,
     ) -> Result<(Offsets, Option<String>)> {
         match files::check_beside(table, path).and_then(|()| Offsets::read(table, file_len)) {
-            Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Corrupt) => {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => {
                 let wrong = match error.kind() {
-                    Kind::NotFound => format!("its table {} is missing", table.display()),
+                    ErrorKind::NotFound => format!("its table {} is missing", table.display()),
                     _ => format!("its table is of no use: {error}"),
                 };
                 let offsets = Offsets::walk(file, file_len, path);
@@ -330,7 +331,8 @@ impl Offsets {
                     offsets.ranks()
                 );
                 // The file may be the wrong one, so the table's proofs still count.
-                let proofs = files::check_beside(table, path).and_then(|()| Proofs::read(table));
+                let proofs =
+                    files::check_beside(table, path).and_then(|()| PartProofs::read(table));
                 Ok((Offsets { proofs: proofs.ok().flatten(), ..offsets }, Some(found)))
             }
             read => Ok((read?, None)),
@@ -341,7 +343,7 @@ impl Offsets {
     /// tells where the next one begins, and the last must end with the file. `path` is for messages.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if the headers do not lead from the file's start to its end, or one has no
+    /// [`ErrorKind::Corrupt`] if the headers do not lead from the file's start to its end, or one has no
     /// regions, like bytes that were never written; else the system's. All name the path.
     pub fn walk(file: &File, file_len: u64, path: &Path) -> Result<Offsets> {
         let mut bounds = vec![0];
@@ -412,13 +414,13 @@ impl Decoder {
     fn finish(mut self, behind: &[u8]) -> Result<Offsets> {
         let ranks = self.bounds.len();
         self.bounds.push(self.file_len);
-        let proofs = (!behind.is_empty()).then(|| Proofs::decode(behind, ranks)).transpose()?;
+        let proofs = (!behind.is_empty()).then(|| PartProofs::decode(behind, ranks)).transpose()?;
         Ok(Offsets { bounds: self.bounds, proofs })
     }
 }
 
 fn corrupt(message: String) -> Error {
-    Error::new(Kind::Corrupt, message)
+    Error::new(ErrorKind::Corrupt, message)
 }
 
 #[cfg(test)]
@@ -461,7 +463,7 @@ mod tests {
         std::fs::write(&path, [of(10), of(30)].concat()).unwrap();
         let digests = vec![Some(Digest::Xxh3(5)); 2];
         let identity = Identity { run: 9, generation: 2 };
-        let proofs = Proofs { name: "x".to_owned(), version: 3, identity, digests };
+        let proofs = PartProofs { name: "x".to_owned(), version: 3, identity, digests };
         let offsets = Offsets::of_lengths(&[500, 600]).unwrap().with_proofs(proofs);
         std::fs::write(&beside, offsets.encode()).unwrap();
         let file = files::open(&path).unwrap();
@@ -498,7 +500,7 @@ mod tests {
             (table(&[1, 0]), 7, "rank 0 cannot begin at byte 0 of"),
         ] {
             let error = Offsets::decode(&table, file_len).unwrap_err();
-            assert_eq!(error.kind(), Kind::Corrupt);
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
             assert!(error.to_string().contains(part), "{error} lacks {part:?}");
         }
         assert!(Offsets::of_lengths(&[20, 7]).is_err());
@@ -509,7 +511,7 @@ mod tests {
     fn tables_in_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(file_name("wave", 7));
-        assert_eq!(Offsets::read(&path, 328).unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(Offsets::read(&path, 328).unwrap_err().kind(), ErrorKind::NotFound);
         std::fs::write(&path, GOLDEN).unwrap();
         assert_eq!(Offsets::read(&path, 328).unwrap(), Offsets::decode(&GOLDEN, 328).unwrap());
         // More than one block.
@@ -524,7 +526,7 @@ mod tests {
         let error = Offsets::read(&path, 1 << 50).unwrap_err().to_string();
         assert!(error.contains("wave-agg-7.dat") && error.contains("rank 1"), "{error}");
         std::fs::write(&path, []).unwrap();
-        assert_eq!(Offsets::read(&path, 328).unwrap_err().kind(), Kind::Corrupt);
+        assert_eq!(Offsets::read(&path, 328).unwrap_err().kind(), ErrorKind::Corrupt);
         assert!(Offsets::read(folder.path(), 328).is_err());
     }
 
@@ -551,7 +553,7 @@ mod tests {
         let zeros = [&whole[..], &[0; 16]].concat();
         for bytes in [&whole[..whole.len() - 1], &whole[1..], &zeros, &[0; 800], &[], &[1, 2]] {
             let error = walk(bytes).unwrap_err();
-            assert_eq!(error.kind(), Kind::Corrupt);
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
             assert!(error.to_string().contains("wave-agg-7.dat"), "{error}");
         }
     }
@@ -587,7 +589,7 @@ mod tests {
             let digest = |len: &u64| (!len.is_multiple_of(3)).then_some(Digest::Xxh3(*len));
             let digests = lengths.iter().map(digest).collect();
             let identity = Identity { run, generation: run as u32 };
-            let proofs = Proofs { name: "wave".to_owned(), version: 7, identity, digests };
+            let proofs = PartProofs { name: "wave".to_owned(), version: 7, identity, digests };
             let offsets = plain.clone().with_proofs(proofs);
             let bytes = offsets.encode();
             prop_assert!(bytes.starts_with(&plain.encode()), "upstream reads these alone");

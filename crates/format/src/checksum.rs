@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::files;
 
 /// The length of a checksum, and of its file, in bytes.
@@ -39,7 +39,7 @@ impl Checksum {
 
     /// The checksum of bytes in memory.
     pub fn of(bytes: &[u8]) -> Checksum {
-        let mut hasher = Hasher::default();
+        let mut hasher = ChecksumHasher::default();
         hasher.update(bytes);
         hasher.finish()
     }
@@ -61,9 +61,9 @@ impl fmt::Debug for Checksum {
 
 /// A checksum in progress, of bytes in the order of the file.
 #[derive(Clone, Debug, Default)]
-pub struct Hasher(Sha256);
+pub struct ChecksumHasher(Sha256);
 
-impl Hasher {
+impl ChecksumHasher {
     /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
@@ -88,14 +88,14 @@ pub fn is_of(file_name: &str) -> Option<&str> {
 /// Reads a checksum file.
 ///
 /// # Errors
-/// [`Kind::NotFound`] if there is none; [`Kind::Corrupt`] if its length is not [`LEN`]; else the
+/// [`ErrorKind::NotFound`] if there is none; [`ErrorKind::Corrupt`] if its length is not [`LEN`]; else the
 /// system's. All name the path.
 pub fn read(path: &Path) -> Result<Checksum> {
     let file = files::open(path)?;
     let len = files::len(&file, path)?;
     if len != LEN as u64 {
         let what = format!("{} has {len} bytes; a checksum has {LEN}", path.display());
-        return Err(Error::new(Kind::Corrupt, what));
+        return Err(Error::new(ErrorKind::Corrupt, what));
     }
     let mut bytes = [0; LEN];
     files::read_exact_at(&file, &mut bytes, 0, path)?;
@@ -106,14 +106,14 @@ pub fn read(path: &Path) -> Result<Checksum> {
 /// block with its length. Uses 1 MiB of memory.
 ///
 /// # Errors
-/// [`Kind::Corrupt`] if the file ends before the range does, else the system's, with the path.
+/// [`ErrorKind::Corrupt`] if the file ends before the range does, else the system's, with the path.
 pub fn of_range(
     file: &File,
     range: Range<u64>,
     path: &Path,
     mut progress: impl FnMut(u64),
 ) -> Result<Checksum> {
-    let mut hasher = Hasher::default();
+    let mut hasher = ChecksumHasher::default();
     files::read_through(file, range, path, |block| {
         hasher.update(block);
         progress(block.len() as u64);
@@ -136,7 +136,7 @@ mod tests {
     fn known_checksums() {
         assert_eq!(Checksum::of(b"abc").to_string(), ABC);
         assert_eq!(Checksum::of(b"").to_string(), EMPTY);
-        let mut hasher = Hasher::default();
+        let mut hasher = ChecksumHasher::default();
         hasher.update(b"a");
         hasher.update(b"bc");
         assert_eq!(hasher.finish().to_string(), ABC);
@@ -159,7 +159,7 @@ mod tests {
         }
         let beyond = 0..bytes.len() as u64 + 1;
         let error = of_range(&file, beyond, &path, |_| ()).unwrap_err();
-        assert_eq!(error.kind(), Kind::Corrupt);
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(error.to_string().contains("x-0-1.dat"), "{error}");
     }
 
@@ -168,7 +168,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let kept = path(folder.path(), "x-0-1.dat");
         assert_eq!(kept.file_name().unwrap(), "x-0-1.dat.chksum");
-        assert_eq!(read(&kept).unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(read(&kept).unwrap_err().kind(), ErrorKind::NotFound);
         let checksum = Checksum::of(b"abc");
         fs::write(&kept, checksum.as_bytes()).unwrap();
         assert_eq!(read(&kept).unwrap(), checksum);
@@ -177,7 +177,7 @@ mod tests {
         for wrong in [&checksum.as_bytes()[..31], &[0; 33], ABC.as_bytes(), b""] {
             fs::write(&kept, wrong).unwrap();
             let error = read(&kept).unwrap_err();
-            assert_eq!(error.kind(), Kind::Corrupt);
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
             assert!(error.to_string().contains(&format!("{} bytes", wrong.len())), "{error}");
         }
         // A pipe, which would block.
@@ -185,6 +185,6 @@ mod tests {
         let name = std::ffi::CString::new(kept.to_str().unwrap()).unwrap();
         // SAFETY: a string that ends with a null byte.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        assert_eq!(read(&kept).unwrap_err().kind(), Kind::Corrupt);
+        assert_eq!(read(&kept).unwrap_err().kind(), ErrorKind::Corrupt);
     }
 }

@@ -23,11 +23,11 @@ use std::hash::Hasher as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use twox_hash::{XxHash3_128, XxHash3_64};
 
-use crate::frames::Content;
-use crate::header::{Decoded, Header, Region};
+use crate::frames::FileContent;
+use crate::header::{Decoded, Header, RegionPosition};
 
 /// The id of the region. It is the first in each file.
 pub const REGION: i32 = i32::MIN;
@@ -68,7 +68,7 @@ pub struct Sparse {
 
 /// What a file says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct DeltaTable {
     /// The checkpoint's number.
     pub number: u64,
     /// The most deltas that may lie below it.
@@ -80,12 +80,12 @@ pub struct Table {
 }
 
 fn corrupt(text: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, text.into())
+    Error::new(ErrorKind::Corrupt, text.into())
 }
 
 /// The numbers of a table one after the other, read in blocks and summed: what is no table does not cost the memory that
 /// it claims.
-struct Numbers<R> {
+struct TableNumbers<R> {
     read: R,
     block: Vec<u8>,
     taken: usize,
@@ -94,7 +94,7 @@ struct Numbers<R> {
     sum: XxHash3_64,
 }
 
-impl<R: FnMut(&mut [u8], u64) -> Result<()>> Numbers<R> {
+impl<R: FnMut(&mut [u8], u64) -> Result<()>> TableNumbers<R> {
     fn next(&mut self) -> Result<u64> {
         if self.taken == self.block.len() {
             self.block.resize((self.end - self.at).min(BLOCK) as usize, 0);
@@ -120,7 +120,7 @@ fn contradicts() -> Error {
     corrupt("its table of changes contradicts itself")
 }
 
-impl Table {
+impl DeltaTable {
     /// Its base, if it needs one.
     pub fn needed(&self) -> Option<Base> {
         self.base.filter(|_| !self.regions.is_empty())
@@ -159,13 +159,16 @@ impl Table {
     /// the bytes of the runs begin.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`]: it is none, or damaged; else those of `read`.
-    pub fn read(size: u64, read: impl FnMut(&mut [u8], u64) -> Result<()>) -> Result<(Table, u64)> {
+    /// [`ErrorKind::Corrupt`]: it is none, or damaged; else those of `read`.
+    pub fn read(
+        size: u64,
+        read: impl FnMut(&mut [u8], u64) -> Result<()>,
+    ) -> Result<(DeltaTable, u64)> {
         if size < HEAD + SUM {
             return Err(corrupt(format!("its table of changes has {size} bytes")));
         }
         let (block, sum) = (Vec::new(), XxHash3_64::new());
-        let mut numbers = Numbers { read, block, taken: 0, at: 0, end: HEAD, sum };
+        let mut numbers = TableNumbers { read, block, taken: 0, at: 0, end: HEAD, sum };
         if numbers.next()?.to_le_bytes() != MAGIC {
             return Err(corrupt("its table of changes does not begin like one"));
         }
@@ -183,7 +186,7 @@ impl Table {
         let len = HEAD + regions * OF_REGION + runs * OF_RUN + SUM;
         numbers.end = len - SUM;
         let (mut left, mut ids, mut counts) = (runs, HashSet::new(), Vec::new());
-        let mut table = Table { number, chain, base: None, regions: Vec::new() };
+        let mut table = DeltaTable { number, chain, base: None, regions: Vec::new() };
         for _ in 0..regions {
             let [id, size, of_it] = numbers.several()?;
             left = left.checked_sub(of_it).ok_or_else(contradicts)?;
@@ -280,7 +283,7 @@ pub fn changed(size: u64, before: &[u128], now: &[u128]) -> Vec<Range<u64>> {
 
 /// A checkpoint in a file.
 #[derive(Debug)]
-pub struct Stored {
+pub struct StoredCheckpoint {
     /// The file.
     pub file: File,
     /// The checkpoint's bytes in it.
@@ -290,17 +293,17 @@ pub struct Stored {
 }
 
 /// Finds the file of a base.
-pub type Find<'a> = &'a dyn Fn(&Base) -> Result<Stored>;
+pub type Find<'a> = &'a dyn Fn(&Base) -> Result<StoredCheckpoint>;
 
 /// The regions that a checkpoint's file has, with those of its bases.
 #[derive(Debug)]
 pub struct Image {
     /// Where to read their bytes.
-    pub content: Content,
+    pub content: FileContent,
     /// The regions, with their offsets in `content`.
     pub header: Decoded,
     /// What the file says about itself, if it is of an incremental job.
-    pub table: Option<Table>,
+    pub table: Option<DeltaTable>,
 }
 
 /// The regions that a file holds in part.
@@ -308,14 +311,14 @@ pub struct Image {
 pub(crate) struct Layer {
     /// Where each begins in the content, ascending; with the place of its first run in the file.
     regions: Vec<(u64, u64, Sparse)>,
-    base: Box<(Stored, Image)>,
+    base: Box<(StoredCheckpoint, Image)>,
 }
 
 impl Image {
     /// The image in a file. Each base is asked for by `find`, and is compared with what its delta says.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`]: it is no checkpoint, or damaged, or a base is another checkpoint than the one it was; those
+    /// [`ErrorKind::Corrupt`]: it is no checkpoint, or damaged, or a base is another checkpoint than the one it was; those
     /// of `find`; else the system's. All name the path.
     pub fn of(file: &File, part: Range<u64>, path: &Path, find: Find<'_>) -> Result<Image> {
         Image::read(file, part, path, find, None).map_err(|error| {
@@ -338,7 +341,7 @@ impl Image {
         find: Find<'_>,
         expected: Option<(u64, u64)>,
     ) -> Result<Image> {
-        let content = Content::of(file, part, path)?;
+        let content = FileContent::of(file, part, path)?;
         let header = Header::read(file, &content, path)?;
         let within = |error: Error| error.within(path.display());
         let table = read_table(file, &content, &header, path)?;
@@ -371,7 +374,7 @@ impl Image {
                 let what = format!("{about}, which has no region {} of that size", sparse.id);
                 return Err(within(corrupt(what)));
             }
-            let added = Region { id: sparse.id, size: sparse.size, offset: begin };
+            let added = RegionPosition { id: sparse.id, size: sparse.size, offset: begin };
             header.add(added).map_err(within)?;
             regions.push((begin, at, sparse.clone()));
             at += sparse.runs.iter().map(|run| run.end - run.start).sum::<u64>();
@@ -386,7 +389,7 @@ impl Image {
     /// Compares all that no digest of a whole file proves: the frames of compressed files.
     ///
     /// # Errors
-    /// As [`Content::check`].
+    /// As [`FileContent::check`].
     pub fn check(&self, file: &File, path: &Path) -> Result<()> {
         self.content.check(file, path)
     }
@@ -395,19 +398,19 @@ impl Image {
 /// What a file says about itself, without a look at its base. `None`: it is not of an incremental job.
 ///
 /// # Errors
-/// [`Kind::Corrupt`]: it is damaged; else the system's. All name the path.
-pub fn table_of(file: &File, part: Range<u64>, path: &Path) -> Result<Option<Table>> {
-    let content = Content::of(file, part, path)?;
+/// [`ErrorKind::Corrupt`]: it is damaged; else the system's. All name the path.
+pub fn table_of(file: &File, part: Range<u64>, path: &Path) -> Result<Option<DeltaTable>> {
+    let content = FileContent::of(file, part, path)?;
     let header = Header::read(file, &content, path)?;
     Ok(read_table(file, &content, &header, path)?.map(|(table, ..)| table))
 }
 
 fn read_table(
     file: &File,
-    content: &Content,
+    content: &FileContent,
     header: &Decoded,
     path: &Path,
-) -> Result<Option<(Table, Region, u64)>> {
+) -> Result<Option<(DeltaTable, RegionPosition, u64)>> {
     let Some(region) = header.region(REGION).copied() else { return Ok(None) };
     // An application may have a region of this number, too.
     let mut magic = [0; MAGIC.len()];
@@ -418,9 +421,9 @@ fn read_table(
         return Ok(None);
     }
     let read = |bytes: &mut [u8], at| content.read_exact_at(file, bytes, region.offset + at, path);
-    match Table::read(region.size, read) {
+    match DeltaTable::read(region.size, read) {
         Ok((table, data)) => Ok(Some((table, region, data))),
-        Err(error) if error.kind() == Kind::Corrupt => Err(error.within(path.display())),
+        Err(error) if error.kind() == ErrorKind::Corrupt => Err(error.within(path.display())),
         Err(error) => Err(error),
     }
 }

@@ -13,7 +13,7 @@ impl Chain {
     }
 
     /// Writes a checkpoint: its whole regions, its table, and the bytes of the runs.
-    fn write(&self, version: i32, whole: &[(i32, &[u8])], table: &Table, data: &[u8]) {
+    fn write(&self, version: i32, whole: &[(i32, &[u8])], table: &DeltaTable, data: &[u8]) {
         let of_table = table.encode();
         let mut regions = vec![(REGION, (of_table.len() + data.len()) as u64)];
         regions.extend(whole.iter().map(|(id, bytes)| (*id, bytes.len() as u64)));
@@ -24,14 +24,14 @@ impl Chain {
         fs::write(self.path(version), bytes).unwrap();
     }
 
-    fn open(&self, version: i32) -> Result<Stored> {
+    fn open(&self, version: i32) -> Result<StoredCheckpoint> {
         let path = self.path(version);
         let file = os::files::open(&path)?;
         let len = os::files::len(&file, &path)?;
-        Ok(Stored { file, part: 0..len, path })
+        Ok(StoredCheckpoint { file, part: 0..len, path })
     }
 
-    fn image(&self, version: i32) -> Result<(Stored, Image)> {
+    fn image(&self, version: i32) -> Result<(StoredCheckpoint, Image)> {
         let stored = self.open(version)?;
         let find = |base: &Base| self.open(base.version);
         let image = Image::of(&stored.file, stored.part.clone(), &stored.path, &find)?;
@@ -90,7 +90,7 @@ fn chain() -> (Chain, Vec<[Vec<u8>; 3]>) {
             Sparse { id: 3, size: 777, runs: Vec::new() },
         ];
         let regions = if version > 0 { sparse.to_vec() } else { Vec::new() };
-        let table = Table { number: number(version), chain: version as u64, base, regions };
+        let table = DeltaTable { number: number(version), chain: version as u64, base, regions };
         let all: [(i32, &[u8]); 3] = [(1, &one), (2, &two), (3, &three)];
         let whole = if version > 0 { &all[1..2] } else { &all[..] };
         chain.write(version, whole, &table, &data);
@@ -122,7 +122,7 @@ fn a_wrong_base_is_named() {
         (error.kind(), error.to_string())
     };
     let good = fs::read(chain.path(1)).unwrap();
-    let head = |number: u64, chain: u64, base: Option<Base>, regions: Vec<Sparse>| Table {
+    let head = |number: u64, chain: u64, base: Option<Base>, regions: Vec<Sparse>| DeltaTable {
         number,
         chain,
         base,
@@ -131,27 +131,27 @@ fn a_wrong_base_is_named() {
     // Missing.
     fs::remove_file(chain.path(1)).unwrap();
     let (kind, text) = refused(4);
-    assert_eq!(kind, Kind::NotFound);
+    assert_eq!(kind, ErrorKind::NotFound);
     assert!(text.contains("x-0-4.dat") && text.contains("version 1"), "{text}");
     // Taken again.
     let all: [(i32, &[u8]); 2] = [(1, &[0; 50_000]), (3, &[0; 777])];
     chain.write(1, &all, &head(9, 0, None, Vec::new()), &[]);
     let (kind, text) = refused(4);
-    assert_eq!(kind, Kind::Corrupt);
+    assert_eq!(kind, ErrorKind::Corrupt);
     assert!(text.contains("x-0-1.dat: it is another checkpoint"), "{text}");
     // With the right number, and a chain that goes on for ever.
     let own = Base { version: 2, number: number(2) };
     let same = || vec![Sparse { id: 1, size: 50_000, runs: Vec::new() }];
     chain.write(2, &all[1..], &head(number(2), 2, Some(own), same()), &[]);
     let (kind, text) = refused(2);
-    assert_eq!(kind, Kind::Corrupt, "{text}");
+    assert_eq!(kind, ErrorKind::Corrupt, "{text}");
     fs::write(chain.path(1), good).unwrap();
     // A region of another size.
     let below = Base { version: 1, number: number(1) };
     let other = vec![Sparse { id: 1, size: 50_001, runs: Vec::new() }];
     chain.write(2, &[], &head(number(2), 2, Some(below), other), &[]);
     let (kind, text) = refused(2);
-    assert_eq!(kind, Kind::Corrupt);
+    assert_eq!(kind, ErrorKind::Corrupt);
     assert!(text.contains("no region 1 of that size"), "{text}");
     // Held whole and in part.
     chain.write(2, &all[..1], &head(number(2), 2, Some(below), same()), &[]);
@@ -173,7 +173,7 @@ fn a_damaged_table_is_noticed() {
         bad[at] ^= 0x40;
         fs::write(chain.path(4), &bad).unwrap();
         let error = chain.image(4).map(drop).unwrap_err();
-        assert_eq!(error.kind(), Kind::Corrupt, "byte {at}");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "byte {at}");
     }
     let sparse = |runs: Vec<Range<u64>>| vec![Sparse { id: 1, size: 50_000, runs }];
     let hostile = [
@@ -183,8 +183,8 @@ fn a_damaged_table_is_noticed() {
         vec![Sparse { id: 1, size: 0, runs: Vec::new() }],
     ];
     for regions in hostile {
-        chain.write(4, &[], &Table { regions, ..table.clone() }, &[1; 9]);
-        assert_eq!(chain.image(4).map(drop).unwrap_err().kind(), Kind::Corrupt);
+        chain.write(4, &[], &DeltaTable { regions, ..table.clone() }, &[1; 9]);
+        assert_eq!(chain.image(4).map(drop).unwrap_err().kind(), ErrorKind::Corrupt);
     }
     for (at, count) in
         [(16, u64::MAX), (16, 65), (40, u64::MAX), (48, u64::MAX / 16), (48, 1 << 40)]
@@ -194,7 +194,11 @@ fn a_damaged_table_is_noticed() {
         let mut bad = bad[..header + at].to_vec();
         bad.extend_from_slice(&good[header + at..]);
         fs::write(chain.path(4), &bad).unwrap();
-        assert_eq!(chain.image(4).map(drop).unwrap_err().kind(), Kind::Corrupt, "{at} {count}");
+        assert_eq!(
+            chain.image(4).map(drop).unwrap_err().kind(),
+            ErrorKind::Corrupt,
+            "{at} {count}"
+        );
     }
 }
 
@@ -258,8 +262,8 @@ fn a_table_costs_no_more_than_it_says() {
             }
             Ok(())
         };
-        let error = Table::read(size, read).unwrap_err();
-        assert_eq!(error.kind(), Kind::Corrupt);
+        let error = DeltaTable::read(size, read).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(asked <= at_most, "{asked} bytes");
     }
 }

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::thread::{self, Builder};
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::files;
 use os::threads::unsignalled;
 use twox_hash::XxHash3_64;
@@ -100,7 +100,7 @@ impl Codec {
 }
 
 fn corrupt(text: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, text.into())
+    Error::new(ErrorKind::Corrupt, text.into())
 }
 
 /// A frame, and the XXH3 of its content.
@@ -203,9 +203,9 @@ impl Compressor {
             let all = |share: &[&[u8]]| share.iter().map(|content| one(content)).collect();
             let first = std::iter::once(all(own));
             let joined = others.into_iter().map(|started| match started {
-                Ok(thread) => thread
-                    .join()
-                    .unwrap_or_else(|_| Err(Error::new(Kind::Internal, "compressing panicked"))),
+                Ok(thread) => thread.join().unwrap_or_else(|_| {
+                    Err(Error::new(ErrorKind::Internal, "compressing panicked"))
+                }),
                 Err(share) => all(share),
             });
             first.chain(joined).collect()
@@ -251,37 +251,37 @@ struct Frames {
 
 /// The content of a checkpoint file, or of a part of a file: header and regions, compressed or not.
 #[derive(Debug)]
-pub struct Content {
+pub struct FileContent {
     part: Range<u64>,
     frames: Option<Box<Frames>>,
     /// What the file has in part, behind its own bytes; and where that ends.
     layer: Option<Box<(Layer, u64)>>,
 }
 
-impl Content {
+impl FileContent {
     /// The content of `part` of an open file. `path` is for messages.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`]: it begins like a compressed file, and is none; else the system's. Both name the path.
-    pub fn of(file: &File, part: Range<u64>, path: &Path) -> Result<Content> {
+    /// [`ErrorKind::Corrupt`]: it begins like a compressed file, and is none; else the system's. Both name the path.
+    pub fn of(file: &File, part: Range<u64>, path: &Path) -> Result<FileContent> {
         let len = part.end.saturating_sub(part.start);
         let mut head = [0; HEAD as usize];
         let begun = &mut head[..len.min(HEAD) as usize];
         files::read_exact_at(file, begun, part.start, path)?;
         if !begun.starts_with(&MAGIC) {
-            return Ok(Content { part, frames: None, layer: None });
+            return Ok(FileContent { part, frames: None, layer: None });
         }
         let frames = Frames::read(file, &part, &head, path);
         let frames = frames.map_err(|error| match error.kind() {
-            Kind::Corrupt => error.within(path.display()),
+            ErrorKind::Corrupt => error.within(path.display()),
             _ => error,
         })?;
-        Ok(Content { part, frames: Some(Box::new(frames)), layer: None })
+        Ok(FileContent { part, frames: Some(Box::new(frames)), layer: None })
     }
 
     /// The same with regions of which the file has a part, up to `end`.
-    pub(crate) fn over(self, layer: Layer, end: u64) -> Content {
-        Content { layer: Some(Box::new((layer, end))), ..self }
+    pub(crate) fn over(self, layer: Layer, end: u64) -> FileContent {
+        FileContent { layer: Some(Box::new((layer, end))), ..self }
     }
 
     /// Its bytes.
@@ -315,7 +315,7 @@ impl Content {
     /// Fills `bytes` from an offset in the content.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`]: there are not so many bytes, or a frame is not what it was; else the system's.
+    /// [`ErrorKind::Corrupt`]: there are not so many bytes, or a frame is not what it was; else the system's.
     pub fn read_exact_at(
         &self,
         file: &File,
@@ -337,18 +337,18 @@ impl Content {
             Some(frames) => frames
                 .read_exact_at(file, self.part.start, bytes, offset, path)
                 .map_err(|error| match error.kind() {
-                    Kind::Corrupt => error.within(path.display()),
+                    ErrorKind::Corrupt => error.within(path.display()),
                     _ => error,
                 }),
         }
     }
 }
 
-impl Content {
+impl FileContent {
     /// Reads all of a compressed file's content, and compares each frame; also those of its bases.
     ///
     /// # Errors
-    /// As [`Content::read_exact_at`].
+    /// As [`FileContent::read_exact_at`].
     pub fn check(&self, file: &File, path: &Path) -> Result<()> {
         let mut bytes = vec![0; FRAME];
         let mut at = 0;
@@ -507,11 +507,11 @@ mod tests {
         file
     }
 
-    fn opened(bytes: &[u8]) -> (File, Result<Content>) {
+    fn opened(bytes: &[u8]) -> (File, Result<FileContent>) {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"before").unwrap();
         file.write_all(bytes).unwrap();
-        let content = Content::of(&file, 6..6 + bytes.len() as u64, Path::new("f"));
+        let content = FileContent::of(&file, 6..6 + bytes.len() as u64, Path::new("f"));
         (file, content)
     }
 
@@ -556,7 +556,7 @@ mod tests {
                         len as u64 - (len as u64).min(1),
                         Path::new("f"),
                     );
-                    assert_eq!(past.unwrap_err().kind(), Kind::Corrupt);
+                    assert_eq!(past.unwrap_err().kind(), ErrorKind::Corrupt);
                 }
             }
         }
@@ -583,12 +583,12 @@ mod tests {
                 // Some bytes can have two values that mean the same.
                 match read(&bad) {
                     Ok(content) => assert!(content == expected, "byte {at}"),
-                    Err(error) => assert_eq!(error.kind(), Kind::Corrupt, "byte {at}"),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "byte {at}"),
                 }
             }
             for len in 8..good.len() {
                 let error = read(&good[..len]).err().map(|error| error.kind());
-                assert_eq!(error, Some(Kind::Corrupt), "{len} bytes");
+                assert_eq!(error, Some(ErrorKind::Corrupt), "{len} bytes");
             }
         }
     }

@@ -10,8 +10,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::frames::Content;
-use errors::{Error, Kind, Result};
+use crate::frames::FileContent;
+use errors::{Error, ErrorKind, Result};
 use os::files;
 
 /// How much of a header is read first, in bytes.
@@ -34,7 +34,7 @@ pub struct Header {
 
 /// The position of one region in a checkpoint file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Region {
+pub struct RegionPosition {
     /// The id under which the application has protected it.
     pub id: i32,
     /// Its length in bytes.
@@ -46,7 +46,7 @@ pub struct Region {
 /// A decoded header, with its regions' positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    regions: Vec<Region>,
+    regions: Vec<RegionPosition>,
 }
 
 /// The length of an encoded header of `regions` regions, in bytes.
@@ -81,10 +81,10 @@ impl Header {
     }
 
     /// The regions' positions in the file, ascending by id and so by offset.
-    pub fn places(&self) -> impl Iterator<Item = Region> + '_ {
+    pub fn places(&self) -> impl Iterator<Item = RegionPosition> + '_ {
         let mut offset = encoded_len(self.regions.len()) as u64;
         self.regions.iter().map(move |(id, size)| {
-            let region = Region { id: *id, size: *size, offset };
+            let region = RegionPosition { id: *id, size: *size, offset };
             offset += size;
             region
         })
@@ -115,7 +115,7 @@ impl Header {
     /// has `file_len` bytes: as many are needed for [`Header::decode`]. At most `file_len`.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`]: fewer than 8 bytes, or a count for which the file is too short.
+    /// [`ErrorKind::Corrupt`]: fewer than 8 bytes, or a count for which the file is too short.
     pub(crate) fn declared_len(prefix: &[u8], file_len: u64) -> Result<usize> {
         let Some((count, _)) = prefix.split_first_chunk::<COUNT_LEN>() else {
             return Err(truncated(prefix.len() as u64, format!("at least {COUNT_LEN}")));
@@ -137,7 +137,7 @@ impl Header {
     /// `Header::declared_len`.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] with the reason: too few bytes; repeated or descending ids (upstream writes
+    /// [`ErrorKind::Corrupt`] with the reason: too few bytes; repeated or descending ids (upstream writes
     /// them in ascending order, and reads the regions in that order, so any other file is damaged);
     /// sizes that do not add up to `file_len`.
     pub fn decode(prefix: &[u8], file_len: u64) -> Result<Decoded> {
@@ -150,9 +150,9 @@ impl Header {
         };
         Self::check_prefix(&prefix[..len], file_len)?;
         let mut offset = len as u64;
-        let mut regions: Vec<Region> = Vec::with_capacity(entries.len() / ENTRY_LEN);
+        let mut regions: Vec<RegionPosition> = Vec::with_capacity(entries.len() / ENTRY_LEN);
         for (id, size) in entries.chunks_exact(ENTRY_LEN).map(read_entry) {
-            regions.push(Region { id, size, offset });
+            regions.push(RegionPosition { id, size, offset });
             // No more than the file has, which was checked.
             offset += size;
         }
@@ -170,8 +170,8 @@ impl Header {
     /// memory.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] as for [`Header::decode`], or the system's, with the path.
-    pub fn read(file: &File, content: &Content, path: &Path) -> Result<Decoded> {
+    /// [`ErrorKind::Corrupt`] as for [`Header::decode`], or the system's, with the path.
+    pub fn read(file: &File, content: &FileContent, path: &Path) -> Result<Decoded> {
         let read = |bytes: &mut [u8], at| content.read_exact_at(file, bytes, at, path);
         let prefix = Self::read_prefix(content.len(), read, path)?;
         Self::decode(&prefix, content.len()).map_err(|error| error.within(path.display()))
@@ -181,7 +181,7 @@ impl Header {
     /// `file`, by its header; at most up to the part's end. `path` is for messages.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if there is no header, it has no regions, or they exceed the part; else the
+    /// [`ErrorKind::Corrupt`] if there is no header, it has no regions, or they exceed the part; else the
     /// system's. All name the path.
     pub fn extent(file: &File, part: Range<u64>, path: &Path) -> Result<u64> {
         let room = part.end.saturating_sub(part.start);
@@ -220,7 +220,7 @@ impl Header {
     /// Checks the available part of a header: the ids must ascend and the sizes fit.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`].
+    /// [`ErrorKind::Corrupt`].
     pub fn check_prefix(prefix: &[u8], file_len: u64) -> Result<()> {
         let entries = prefix.get(COUNT_LEN..).unwrap_or_default();
         let declared = Self::declared_len(prefix, file_len)?;
@@ -260,12 +260,12 @@ impl Header {
 
 impl Decoded {
     /// The regions, ascending by id and by offset.
-    pub fn regions(&self) -> &[Region] {
+    pub fn regions(&self) -> &[RegionPosition] {
         &self.regions
     }
 
     /// The region of that id, if the checkpoint has it.
-    pub fn region(&self, id: i32) -> Option<&Region> {
+    pub fn region(&self, id: i32) -> Option<&RegionPosition> {
         let index = self.regions.binary_search_by_key(&id, |region| region.id).ok()?;
         self.regions.get(index)
     }
@@ -279,8 +279,8 @@ impl Decoded {
     /// Adds a region.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`]: there is one of that id.
-    pub(crate) fn add(&mut self, region: Region) -> Result<()> {
+    /// [`ErrorKind::Corrupt`]: there is one of that id.
+    pub(crate) fn add(&mut self, region: RegionPosition) -> Result<()> {
         match self.regions.binary_search_by_key(&region.id, |region| region.id) {
             Ok(_) => Err(corrupt(format!("it has region {} twice", region.id))),
             Err(place) => {
@@ -306,7 +306,7 @@ fn read_entry(entry: &[u8]) -> (i32, u64) {
 }
 
 fn corrupt(message: String) -> Error {
-    Error::new(Kind::Corrupt, message)
+    Error::new(ErrorKind::Corrupt, message)
 }
 
 /// The file has been cut off.

@@ -23,9 +23,9 @@ fn golden_bytes() {
     assert_eq!(
         decoded.regions(),
         [
-            Region { id: -1, size: 5, offset: 44 },
-            Region { id: 0, size: 0, offset: 49 },
-            Region { id: 258, size: 4660, offset: 49 },
+            RegionPosition { id: -1, size: 5, offset: 44 },
+            RegionPosition { id: 0, size: 0, offset: 49 },
+            RegionPosition { id: 258, size: 4660, offset: 49 },
         ]
     );
     assert!(header.places().eq(decoded.regions().iter().copied()));
@@ -76,7 +76,7 @@ fn hostile_bytes_are_refused() {
         (bytes(0, &[]), 9, "would end at byte 8 of 9"),
     ] {
         let error = Header::decode(&prefix, file_len).unwrap_err();
-        assert_eq!(error.kind(), Kind::Corrupt);
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(error.to_string().contains(part), "{error} lacks {part:?}");
     }
 }
@@ -146,16 +146,16 @@ fn headers_in_files() {
     std::fs::write(&path, &bytes).unwrap();
     let file = files::open(&path).unwrap();
     let read = |part| {
-        let content = Content::of(&file, part, &path)?;
+        let content = FileContent::of(&file, part, &path)?;
         Header::read(&file, &content, &path)
     };
     let first = read(0..end).unwrap();
-    assert_eq!(first.regions(), [Region { id: 3, size: 6, offset: 20 }]);
+    assert_eq!(first.regions(), [RegionPosition { id: 3, size: 6, offset: 20 }]);
     let rest = end..bytes.len() as u64;
     assert_eq!(read(rest.clone()).unwrap().header(), many);
     for part in [0..end + 1, 1..end, rest.start..rest.end - 1, 0..0, rest.start..rest.end + 1] {
         let error = read(part.clone()).unwrap_err();
-        assert_eq!(error.kind(), Kind::Corrupt, "{part:?}");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{part:?}");
         assert!(error.to_string().contains("x-agg-1.dat"), "{error}");
     }
 }

@@ -7,7 +7,7 @@
 //! the application's own. A file with a mark has the usual format.
 
 use super::checksum::Checksum;
-use super::header::Region;
+use super::header::RegionPosition;
 
 /// The first word of a mark (the position of a state in an adjoint computation), format version 2.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VELOCad2");
@@ -31,7 +31,7 @@ pub fn free_id(has: impl Fn(i32) -> bool) -> i32 {
 
 /// The regions of a checkpoint, given in ascending order, that may be its mark: those with the ids that
 /// [`free_id`] tries, up to the first free one.
-pub fn candidates(regions: &[Region]) -> impl Iterator<Item = &Region> {
+pub fn candidates(regions: &[RegionPosition]) -> impl Iterator<Item = &RegionPosition> {
     let lowest = regions.first().filter(|region| region.id == LOWEST);
     let highest = regions.iter().rev().zip((LOWEST..=i32::MAX).rev());
     let highest = highest.take_while(|(region, id)| region.id == *id).map(|(region, _)| region);
@@ -108,8 +108,8 @@ mod tests {
         assert_eq!(free_id(taken(&[LOWEST, LOWEST + 1, 3])), highest);
         assert_eq!(free_id(taken(&[LOWEST, i32::MAX - 1, i32::MAX])), highest - 2);
         let found = |regions: &[(i32, u64)]| -> Vec<i32> {
-            let region = |&(id, size): &(i32, u64)| Region { id, size, offset: 0 };
-            let regions: Vec<Region> = regions.iter().map(region).collect();
+            let region = |&(id, size): &(i32, u64)| RegionPosition { id, size, offset: 0 };
+            let regions: Vec<RegionPosition> = regions.iter().map(region).collect();
             candidates(&regions).map(|region| region.id).collect()
         };
         assert!(found(&[]).is_empty());

@@ -32,7 +32,7 @@
 //! | 8 | how many scalars |
 //! | 8 | the XXH3 of all before and the number of the line |
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use twox_hash::XxHash3_64;
 
 /// How a root begins.
@@ -104,7 +104,7 @@ pub struct Root {
 
 /// The number of an iteration with what was said of it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mark {
+pub struct IterationMark {
     /// The iteration.
     pub iteration: u64,
     /// Its scalars.
@@ -112,7 +112,7 @@ pub struct Mark {
 }
 
 fn corrupt(text: impl Into<String>) -> Error {
-    Error::new(Kind::Corrupt, text.into())
+    Error::new(ErrorKind::Corrupt, text.into())
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
@@ -206,7 +206,7 @@ pub fn table_len(arrays: u64) -> Result<usize> {
 /// Reads the table that `root` names. Each array lies in the file, and none within another.
 ///
 /// # Errors
-/// [`Kind::Corrupt`]: it is another table, or contradicts itself.
+/// [`ErrorKind::Corrupt`]: it is another table, or contradicts itself.
 pub fn decode_arrays(root: &Root, table: &[u8]) -> Result<Vec<Array>> {
     if table.len() != table_len(root.arrays)? || XxHash3_64::oneshot(table) != root.table {
         return Err(corrupt("its table of arrays is not what it was"));
@@ -253,16 +253,16 @@ pub fn encode_mark(iteration: u64, scalars: &[f64], line: u64) -> [u8; MARK_LEN]
     bytes
 }
 
-impl Mark {
+impl IterationMark {
     /// Reads line `line`. `None`: there is none, or it was written in part.
-    pub fn decode(bytes: &[u8; MARK_LEN], line: u64) -> Option<Mark> {
+    pub fn decode(bytes: &[u8; MARK_LEN], line: u64) -> Option<IterationMark> {
         let (said, sum) = bytes.split_at(MARK_LEN - 8);
         let all: Vec<u64> = words(said).collect();
         let &[number, ref scalars @ .., count] = &all[..] else { return None };
         let whole = sum_of(said, line).to_le_bytes() == *sum && number > 0;
         let scalars = scalars.get(..usize::try_from(count).ok()?).filter(|_| whole)?;
         let scalars = scalars.iter().map(|bits| f64::from_bits(*bits)).collect();
-        Some(Mark { iteration: number - 1, scalars })
+        Some(IterationMark { iteration: number - 1, scalars })
     }
 }
 
@@ -350,7 +350,7 @@ mod tests {
             let mut bad = arrays();
             change(&mut bad);
             let (of, table) = root(&bad);
-            assert_eq!(decode_arrays(&of, &table).unwrap_err().kind(), Kind::Corrupt, "{nth}");
+            assert_eq!(decode_arrays(&of, &table).unwrap_err().kind(), ErrorKind::Corrupt, "{nth}");
         }
         assert!(table_len(u64::MAX).is_err());
     }
@@ -358,20 +358,21 @@ mod tests {
     /// Catches a mark of which a crash has left some words of the one before, and one in another line.
     #[test]
     fn a_mark_is_whole_or_none() {
-        let mark = |iteration, scalars: &[f64]| Mark { iteration, scalars: scalars.to_vec() };
+        let mark =
+            |iteration, scalars: &[f64]| IterationMark { iteration, scalars: scalars.to_vec() };
         let (old, new) = (mark(3, &[1.5, -0.0]), mark(67, &[2.5, f64::NAN, 1e300, 0.0, 7.0]));
         let [a, b] = [&old, &new].map(|mark| encode_mark(mark.iteration, &mark.scalars, 3));
-        assert_eq!(Mark::decode(&a, 3), Some(old));
-        assert_eq!(Mark::decode(&b, 3).unwrap().scalars[2..], [1e300, 0.0, 7.0]);
+        assert_eq!(IterationMark::decode(&a, 3), Some(old));
+        assert_eq!(IterationMark::decode(&b, 3).unwrap().scalars[2..], [1e300, 0.0, 7.0]);
         for pattern in 1_u32..255 {
             let mut torn = a;
             for word in (0..8).filter(|word| pattern >> word & 1 == 1) {
                 torn[word * 8..word * 8 + 8].copy_from_slice(&b[word * 8..word * 8 + 8]);
             }
             let whole = torn == a || torn == b;
-            assert_eq!(Mark::decode(&torn, 3).is_some(), whole, "{pattern:b}");
+            assert_eq!(IterationMark::decode(&torn, 3).is_some(), whole, "{pattern:b}");
         }
-        assert_eq!(Mark::decode(&a, 4), None);
-        assert_eq!(Mark::decode(&[0; MARK_LEN], 0), None);
+        assert_eq!(IterationMark::decode(&a, 4), None);
+        assert_eq!(IterationMark::decode(&[0; MARK_LEN], 0), None);
     }
 }

@@ -14,7 +14,7 @@ use twox_hash::XxHash3_64;
 use super::checksum::{self, Checksum};
 use super::identity::{self, Identity};
 use super::names;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::{attributes, files};
 
 /// The name of the extended attribute.
@@ -52,49 +52,49 @@ pub enum Sort {
 
 /// A digest in progress, of bytes in the order of the file.
 #[derive(Clone)]
-pub enum Hasher {
+pub enum DigestHasher {
     /// Of [`Digest::Xxh3`].
     Xxh3(Box<XxHash3_64>),
     /// Of [`Digest::Sha256`].
-    Sha256(checksum::Hasher),
+    Sha256(checksum::ChecksumHasher),
 }
 
-impl std::fmt::Debug for Hasher {
+impl std::fmt::Debug for DigestHasher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Hasher({:?})", self.sort())
+        write!(f, "DigestHasher({:?})", self.sort())
     }
 }
 
-impl Hasher {
+impl DigestHasher {
     /// Begins a digest.
-    pub fn new(sort: Sort) -> Hasher {
+    pub fn new(sort: Sort) -> DigestHasher {
         match sort {
-            Sort::Xxh3 => Hasher::Xxh3(Box::default()),
-            Sort::Sha256 => Hasher::Sha256(checksum::Hasher::default()),
+            Sort::Xxh3 => DigestHasher::Xxh3(Box::default()),
+            Sort::Sha256 => DigestHasher::Sha256(checksum::ChecksumHasher::default()),
         }
     }
 
     /// The kind of its digest.
     pub fn sort(&self) -> Sort {
         match self {
-            Hasher::Xxh3(_) => Sort::Xxh3,
-            Hasher::Sha256(_) => Sort::Sha256,
+            DigestHasher::Xxh3(_) => Sort::Xxh3,
+            DigestHasher::Sha256(_) => Sort::Sha256,
         }
     }
 
     /// Adds the next bytes of the file.
     pub fn update(&mut self, bytes: &[u8]) {
         match self {
-            Hasher::Xxh3(hasher) => hasher.write(bytes),
-            Hasher::Sha256(hasher) => hasher.update(bytes),
+            DigestHasher::Xxh3(hasher) => hasher.write(bytes),
+            DigestHasher::Sha256(hasher) => hasher.update(bytes),
         }
     }
 
     /// The digest of all bytes so far.
     pub fn finish(self) -> Digest {
         match self {
-            Hasher::Xxh3(hasher) => Digest::Xxh3(hasher.finish()),
-            Hasher::Sha256(hasher) => Digest::Sha256(hasher.finish()),
+            DigestHasher::Xxh3(hasher) => Digest::Xxh3(hasher.finish()),
+            DigestHasher::Sha256(hasher) => Digest::Sha256(hasher.finish()),
         }
     }
 }
@@ -102,7 +102,7 @@ impl Hasher {
 impl Digest {
     /// The digest of bytes in memory.
     pub fn of(sort: Sort, bytes: &[u8]) -> Digest {
-        let mut hasher = Hasher::new(sort);
+        let mut hasher = DigestHasher::new(sort);
         hasher.update(bytes);
         hasher.finish()
     }
@@ -111,7 +111,7 @@ impl Digest {
     /// with its length.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if the file ends before the range does, else the system's, with the path.
+    /// [`ErrorKind::Corrupt`] if the file ends before the range does, else the system's, with the path.
     pub fn of_range(
         sort: Sort,
         file: &File,
@@ -119,7 +119,7 @@ impl Digest {
         path: &Path,
         mut progress: impl FnMut(u64),
     ) -> Result<Digest> {
-        let mut hasher = Hasher::new(sort);
+        let mut hasher = DigestHasher::new(sort);
         files::read_through(file, range, path, |block| {
             hasher.update(block);
             progress(block.len() as u64);
@@ -233,7 +233,7 @@ impl Proof {
     /// Reads the bytes of the attribute.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if these are not a proof that this version of the library can read.
+    /// [`ErrorKind::Corrupt`] if these are not a proof that this version of the library can read.
     pub fn decode(bytes: &[u8]) -> Result<Proof> {
         let proof = || {
             let (fixed, rest) = bytes.split_first_chunk::<FIXED>()?;
@@ -265,7 +265,7 @@ impl Proof {
         };
         proof().ok_or_else(|| {
             let what = format!("its proof ({NAME:?}, {} bytes) cannot be read", bytes.len());
-            Error::new(Kind::Corrupt, what)
+            Error::new(ErrorKind::Corrupt, what)
         })
     }
 
@@ -273,7 +273,7 @@ impl Proof {
     /// and files on a file system without extended attributes.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] as for [`Proof::decode`]; else the system's. Both name the path.
+    /// [`ErrorKind::Corrupt`] as for [`Proof::decode`]; else the system's. Both name the path.
     pub fn read(file: &File, path: &Path) -> Result<Option<Proof>> {
         let bytes = attributes::get(file, NAME, path)?;
         let proof = bytes.map(|bytes| Proof::decode(&bytes)).transpose();
@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn digests_are_the_known_ones() {
         assert_eq!(Digest::of(Sort::Xxh3, b""), Digest::Xxh3(0x2d06_8005_38d3_94c2));
-        let mut pieces = Hasher::new(Sort::Xxh3);
+        let mut pieces = DigestHasher::new(Sort::Xxh3);
         let bytes: Vec<u8> = (0..100_000).map(|i| (i % 251) as u8).collect();
         bytes.chunks(777).for_each(|piece| pieces.update(piece));
         assert_eq!(pieces.finish(), Digest::of(Sort::Xxh3, &bytes));

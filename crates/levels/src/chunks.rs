@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::pages::TOUCH_UNIT;
-use policy::register::{self, Next, Pin};
+use policy::register::{self, Pin, RegistrarStep};
 
 /// Where the chunks lie.
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +129,7 @@ impl ChunkStates {
     }
 
     /// What the registrar is to do next.
-    pub fn next(&self, pin: Pin) -> Next {
+    pub fn next(&self, pin: Pin) -> RegistrarStep {
         let open = |chunk: usize| self.progress[chunk] == Progress::Open;
         let touched = |chunk: usize| self.untouched_units[chunk] == 0;
         let waits = |chunk: usize| open(chunk) && !touched(chunk);
@@ -142,7 +142,7 @@ impl ChunkStates {
             |chunk| !open(chunk) || self.resting && waits(chunk),
         );
         match next {
-            Next::Done if any_waits && pin != Pin::Off => Next::Wait,
+            RegistrarStep::Done if any_waits && pin != Pin::Off => RegistrarStep::Wait,
             next => next,
         }
     }

@@ -15,11 +15,11 @@ use std::time::Duration;
 use super::chunks::Chunks;
 use super::pages::Pages;
 use catalog::space::Extent;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::mapping::{self, supports_populate, Mapping};
 use os::memory;
 use os::sync::{Condvar, Mutex};
-use policy::register::{Next, Pin};
+use policy::register::{Pin, RegistrarStep};
 use policy::touch;
 
 pub use super::pages::TOUCH_UNIT;
@@ -43,8 +43,8 @@ impl TouchMethod {
     /// The default method of this system.
     pub fn here() -> TouchMethod {
         match touch::touch_method(supports_populate(), memory::commits_strictly()) {
-            touch::TouchMethod::Populate => TouchMethod::Populate,
-            touch::TouchMethod::Write => TouchMethod::Write(memory::page_size()),
+            touch::FaultMethod::Populate => TouchMethod::Populate,
+            touch::FaultMethod::Write => TouchMethod::Write(memory::page_size()),
         }
     }
 }
@@ -98,8 +98,8 @@ impl HostBuffer {
             len,
             chunks: pages.chunks().layout(),
             refuses: match mapping.kind() {
-                mapping::Kind::SharedHuge => OnceLock::from(true),
-                mapping::Kind::Private | mapping::Kind::Shared => OnceLock::new(),
+                mapping::MappingKind::SharedHuge => OnceLock::from(true),
+                mapping::MappingKind::Private | mapping::MappingKind::Shared => OnceLock::new(),
             },
             mapping,
             guarded: Mutex::new(Guarded { pages, stopping: false }),
@@ -189,8 +189,8 @@ impl HostBuffer {
     /// Whether pages may go back to the system: those that were set aside are of no use to others.
     fn gives_back(&self) -> bool {
         match self.mapping.kind() {
-            mapping::Kind::SharedHuge => false,
-            mapping::Kind::Private | mapping::Kind::Shared => true,
+            mapping::MappingKind::SharedHuge => false,
+            mapping::MappingKind::Private | mapping::MappingKind::Shared => true,
         }
     }
 
@@ -271,7 +271,7 @@ impl HostBuffer {
     /// ones): a write would end the process. Elsewhere does nothing.
     ///
     /// # Errors
-    /// [`Kind::NoRoom`] if the system refuses.
+    /// [`ErrorKind::NoRoom`] if the system refuses.
     pub fn ensure(&self, extents: &[Extent]) -> Result<()> {
         if !self.may_be_refused_pages() {
             return Ok(());
@@ -280,7 +280,7 @@ impl HostBuffer {
             let bytes = extent.offset as usize..(extent.offset + extent.len) as usize;
             self.mapping.populate(bytes).map_err(|error| {
                 let what = "the system refuses memory for the host buffer";
-                Error::new(Kind::NoRoom, format!("{what}: {error}"))
+                Error::new(ErrorKind::NoRoom, format!("{what}: {error}"))
             })
         })
     }
@@ -400,7 +400,7 @@ pub struct Registrations<'a> {
 impl<'a> Registrations<'a> {
     /// Whether there is a chunk to register now.
     pub fn has_next(self, pin: Pin) -> bool {
-        matches!(self.buffer.guarded.lock().pages.chunks().next(pin), Next::Register(_))
+        matches!(self.buffer.guarded.lock().pages.chunks().next(pin), RegistrarStep::Register(_))
     }
 
     /// Waits until there is a chunk to register. `None`: nothing is left to register, or
@@ -412,9 +412,9 @@ impl<'a> Registrations<'a> {
                 return None;
             }
             match guarded.pages.chunks().next(pin) {
-                Next::Done => return None,
-                Next::Register(chunk) => return Some(chunk),
-                Next::Wait => guarded = self.buffer.changed.wait(guarded),
+                RegistrarStep::Done => return None,
+                RegistrarStep::Register(chunk) => return Some(chunk),
+                RegistrarStep::Wait => guarded = self.buffer.changed.wait(guarded),
             }
         }
     }

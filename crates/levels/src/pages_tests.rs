@@ -1,7 +1,7 @@
 //! Which units have their pages, and which chunks are registered.
 
 use super::*;
-use policy::register::{Next, Pin};
+use policy::register::{Pin, RegistrarStep};
 
 const U: u64 = TOUCH_UNIT;
 
@@ -10,15 +10,15 @@ const U: u64 = TOUCH_UNIT;
 fn a_chunk_is_touched_with_its_last_unit() {
     let mut pages = Pages::new(3 * U - 512, 2 * U);
     pages.written(&[Extent { offset: U, len: U }]);
-    assert_eq!(pages.chunks().next(Pin::Chunked), Next::Wait);
+    assert_eq!(pages.chunks().next(Pin::Chunked), RegistrarStep::Wait);
     pages.written(&[Extent { offset: 2 * U, len: U - 512 }]);
-    assert_eq!(pages.chunks().next(Pin::Chunked), Next::Register(1));
-    assert_eq!(pages.chunks().next(Pin::Serial), Next::Wait);
+    assert_eq!(pages.chunks().next(Pin::Chunked), RegistrarStep::Register(1));
+    assert_eq!(pages.chunks().next(Pin::Serial), RegistrarStep::Wait);
     let unit = pages.claim().unwrap();
     assert_eq!(unit, 0..U);
     pages.touched(unit);
     assert!(pages.all_touched());
-    assert_eq!(pages.chunks().next(Pin::Serial), Next::Register(0));
+    assert_eq!(pages.chunks().next(Pin::Serial), RegistrarStep::Register(0));
 }
 
 /// Catches touching beside a flush in the same pages, and pages that nobody makes any more after
@@ -48,7 +48,7 @@ fn what_is_given_up_is_not_waited_for() {
     let unit = pages.claim().unwrap();
     pages.touched(unit);
     pages.chunks_mut().give_up();
-    assert_eq!(pages.chunks().next(Pin::Serial), Next::Register(0));
+    assert_eq!(pages.chunks().next(Pin::Serial), RegistrarStep::Register(0));
 }
 
 /// Catches a registrar that waits for pages while nobody touches, and one that is done although
@@ -60,28 +60,28 @@ fn what_rests_is_waited_for_but_keeps_nothing_off() {
         let unit = pages.claim().unwrap();
         pages.touched(unit);
         pages.chunks_mut().rest(true);
-        assert_eq!(pages.chunks().next(pin), Next::Register(0));
+        assert_eq!(pages.chunks().next(pin), RegistrarStep::Register(0));
         assert!(pages.chunks_mut().begin(0));
         pages.chunks_mut().ended(0, true);
-        assert_eq!(pages.chunks().next(pin), Next::Wait);
-        assert_eq!(pages.chunks().next(Pin::Off), Next::Done);
+        assert_eq!(pages.chunks().next(pin), RegistrarStep::Wait);
+        assert_eq!(pages.chunks().next(Pin::Off), RegistrarStep::Done);
         pages.chunks_mut().rest(false);
-        assert_eq!(pages.chunks().next(pin), Next::Wait);
+        assert_eq!(pages.chunks().next(pin), RegistrarStep::Wait);
         for chunk in 1..3 {
             let unit = pages.claim().unwrap();
             pages.touched(unit);
             if pin == Pin::Chunked || chunk == 2 {
-                assert_eq!(pages.chunks().next(pin), Next::Register(1));
+                assert_eq!(pages.chunks().next(pin), RegistrarStep::Register(1));
             }
         }
         pages.chunks_mut().rest(true);
         pages.chunks_mut().give_up();
-        assert_eq!(pages.chunks().next(pin), Next::Register(1));
+        assert_eq!(pages.chunks().next(pin), RegistrarStep::Register(1));
         for chunk in 1..3 {
             assert!(pages.chunks_mut().begin(chunk));
             pages.chunks_mut().ended(chunk, true);
         }
-        assert_eq!(pages.chunks().next(pin), Next::Done);
+        assert_eq!(pages.chunks().next(pin), RegistrarStep::Done);
     }
 }
 
@@ -146,11 +146,11 @@ fn the_first_part_alone_is_wanted() {
         }
         assert!(pages.claim().is_none() && pages.has_enough());
         for chunk in 0..2 {
-            assert_eq!(pages.chunks().next(pin), Next::Register(chunk));
+            assert_eq!(pages.chunks().next(pin), RegistrarStep::Register(chunk));
             assert!(pages.chunks_mut().begin(chunk));
             pages.chunks_mut().ended(chunk, true);
         }
-        assert_eq!(pages.chunks().next(pin), Next::Done);
+        assert_eq!(pages.chunks().next(pin), RegistrarStep::Done);
     }
     let mut pages = Pages::new(6 * U, 2 * U);
     pages.go_by_need();
@@ -181,7 +181,7 @@ fn idle_pages_go_back() {
     assert!(pages.giving_back(&unit) && !pages.giving_back(&unit));
     assert_eq!(pages.touched_bytes(), 5 * U - 512);
     assert_eq!(pages.claim(), None, "they are going");
-    assert_ne!(pages.chunks().next(Pin::Chunked), Next::Register(1));
+    assert_ne!(pages.chunks().next(Pin::Chunked), RegistrarStep::Register(1));
     pages.given_back(&unit);
     assert_eq!(pages.claim(), Some(unit.clone()));
     pages.touched(unit.clone());

@@ -18,7 +18,7 @@ pub mod scratch;
 
 /// The result of looking up a table.
 #[derive(Clone, Copy, Debug)]
-pub enum Found<T: 'static> {
+pub enum TableLookup<T: 'static> {
     /// The other library is not in this process.
     Nothing,
     /// The table has another version and cannot be used.
@@ -31,16 +31,16 @@ pub enum Found<T: 'static> {
 ///
 /// # Safety
 /// A function of that name takes a version, and returns null or such a table, which stays valid.
-unsafe fn find<T>(name: &CStr, interface: c_int) -> Found<T> {
+unsafe fn find<T>(name: &CStr, interface: c_int) -> TableLookup<T> {
     // SAFETY: the name ends with its only null byte.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     if found.is_null() {
-        return Found::Nothing;
+        return TableLookup::Nothing;
     }
     // SAFETY: by the caller's promise.
     let function: extern "C" fn(c_int) -> *const T = unsafe { std::mem::transmute(found) };
     // SAFETY: as above.
-    unsafe { function(interface).as_ref() }.map_or(Found::Other, Found::Table)
+    unsafe { function(interface).as_ref() }.map_or(TableLookup::Other, TableLookup::Table)
 }
 
 /// The table if the version matches, else null.
@@ -57,7 +57,8 @@ const fn functions(count: usize) -> usize {
 }
 
 const _: () = assert!(log::INTERFACE == 3 && size_of::<log::Log>() == functions(6));
-const _: () = assert!(scratch::INTERFACE == 1 && size_of::<scratch::Scratch>() == functions(1));
+const _: () =
+    assert!(scratch::INTERFACE == 1 && size_of::<scratch::ScratchTable>() == functions(1));
 
 #[cfg(test)]
 mod tests {
@@ -66,7 +67,10 @@ mod tests {
     /// Catches a table out of nothing, and one of another version that is accepted.
     #[test]
     fn a_table_is_there_or_not() {
-        assert!(matches!(log::find(), Found::Nothing) && matches!(scratch::find(), Found::Nothing));
+        assert!(
+            matches!(log::find(), TableLookup::Nothing)
+                && matches!(scratch::find(), TableLookup::Nothing)
+        );
         static SEVEN: u64 = 7;
         assert_eq!(give(&SEVEN, 2, 2), &raw const SEVEN);
         assert!(give(&SEVEN, 1, 2).is_null());

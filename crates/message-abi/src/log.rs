@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 
-use crate::Found;
+use crate::TableLookup;
 
 /// The function of `libveloc-mpi.so` that returns the table.
 pub const NAME: &CStr = c"VELOC_Part_log";
@@ -18,7 +18,7 @@ pub const CHUNKS: usize = 1 << 20;
 /// offset.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct ProtectedRange {
     /// The region's id.
     pub id: i32,
     /// Its first byte.
@@ -30,7 +30,7 @@ pub struct Range {
 /// The serialized log.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenLog {
     /// The argument for [`Log::forget`].
     pub buffer: *mut c_void,
     /// The bytes; null: there is nothing to write.
@@ -41,10 +41,10 @@ pub struct Written {
     pub chunks: usize,
 }
 
-impl Written {
+impl WrittenLog {
     /// Nothing.
-    pub const fn nothing() -> Written {
-        Written { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0, chunks: 0 }
+    pub const fn nothing() -> WrittenLog {
+        WrittenLog { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0, chunks: 0 }
     }
 }
 
@@ -71,9 +71,9 @@ impl Bytes {
 pub struct Log {
     /// Serializes the log for a checkpoint with these regions.
     pub write: unsafe extern "C" fn(
-        regions: *const Range,
+        regions: *const ProtectedRange,
         count: usize,
-        written: *mut Written,
+        written: *mut WrittenLog,
         reason: *mut c_char,
         room: usize,
     ) -> c_int,
@@ -106,7 +106,7 @@ pub struct Log {
     pub read: unsafe extern "C" fn(
         bytes: *const c_void,
         len: usize,
-        regions: *const Range,
+        regions: *const ProtectedRange,
         count: usize,
         reason: *mut c_char,
         room: usize,
@@ -114,7 +114,7 @@ pub struct Log {
 }
 
 /// The table in this process.
-pub fn find() -> Found<Log> {
+pub fn find() -> TableLookup<Log> {
     // SAFETY: that is how `libveloc-mpi.so` declares it, which is never unloaded.
     unsafe { crate::find(NAME, INTERFACE) }
 }

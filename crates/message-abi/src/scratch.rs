@@ -3,18 +3,18 @@
 
 use std::ffi::{c_char, c_int, CStr};
 
-use crate::Found;
+use crate::TableLookup;
 
 /// The function of the checkpoint library that returns the table.
 pub const NAME: &CStr = c"VELOC_Message_scratch";
 
-/// The version of [`Scratch`] and of the behaviour of its function.
+/// The version of [`ScratchTable`] and of the behaviour of its function.
 pub const INTERFACE: c_int = 1;
 
 /// The table.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Scratch {
+pub struct ScratchTable {
     /// Creates an unnamed file of `len` bytes in the job's scratch directory. Returns 0 and a descriptor
     /// owned by the caller, or -1 and a reason in `room` bytes ([`crate::reason`]).
     pub file: unsafe extern "C" fn(
@@ -26,7 +26,7 @@ pub struct Scratch {
 }
 
 /// The table in this process.
-pub fn find() -> Found<Scratch> {
+pub fn find() -> TableLookup<ScratchTable> {
     // SAFETY: that is how the checkpoint library declares it, which is never unloaded.
     unsafe { crate::find(NAME, INTERFACE) }
 }

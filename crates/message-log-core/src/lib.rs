@@ -8,7 +8,7 @@
 //! - `memory`: out of memory, a call fails; [`digest`]: hashes of bytes;
 //! - [`status`], [`target`]: what MPI said of a message, and where its bytes go;
 //! - [`resend`]: counts of messages, and which of them are sent again instead of logged;
-//! - [`log`]: the sequence of [`log::Event`]s and the memory of their payloads, or files beyond a limit;
+//! - [`log`]: the sequence of [`log::LogEvent`]s and the memory of their payloads, or files beyond a limit;
 //! - [`parts`]: which parts are open, which are logged, and where a call's result comes from;
 //! - [`counting`]: what each call counts; [`requests`]: the application's requests;
 //! - [`store`]: the log as bytes of a checkpoint.

@@ -11,9 +11,9 @@ pub const MOST: usize = 32;
 /// A status, large enough for any library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(8))]
-pub struct Status([u8; MOST]);
+pub struct StatusBytes([u8; MOST]);
 
-impl Status {
+impl StatusBytes {
     /// Its bytes, which are valid in any process.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8; MOST] {
@@ -27,8 +27,8 @@ impl Status {
     }
 
     /// From its first bytes.
-    pub fn of_slice(bytes: &[u8]) -> Status {
-        let mut status = Status::default();
+    pub fn of_slice(bytes: &[u8]) -> StatusBytes {
+        let mut status = StatusBytes::default();
         for (to, from) in status.0.iter_mut().zip(bytes) {
             *to = *from;
         }

@@ -38,7 +38,7 @@ impl Datatype {
 
 /// Consecutive elements of one type.
 #[derive(Clone, Debug)]
-pub struct Block {
+pub struct ElementBlock {
     /// The first one's address.
     pub buf: usize,
     /// The number of elements.
@@ -47,7 +47,7 @@ pub struct Block {
     pub datatype: Rc<Datatype>,
 }
 
-impl Block {
+impl ElementBlock {
     /// Their packed size in bytes; 0 for a negative count, with which the call fails.
     pub fn bytes(&self) -> i64 {
         self.count.max(0).saturating_mul(self.datatype.size)
@@ -56,7 +56,7 @@ impl Block {
 
 /// The destination of a call.
 #[derive(Clone, Debug, Default)]
-pub enum Target {
+pub enum CallTarget {
     /// Receives nothing.
     #[default]
     Nothing,
@@ -70,57 +70,57 @@ pub enum Target {
         datatype: usize,
     },
     /// Elements of one type.
-    One(Block),
+    One(ElementBlock),
     /// Several such blocks.
-    Many(Rc<[Block]>),
+    Many(Rc<[ElementBlock]>),
     /// Memory of an earlier process that was not in a protected region there.
     Lost,
 }
 
-impl Target {
+impl CallTarget {
     /// Whether it has elements of this type, looked up or not.
     pub fn uses(&self, handle: usize) -> bool {
         match self {
-            Target::Plain { datatype, .. } => *datatype == handle,
+            CallTarget::Plain { datatype, .. } => *datatype == handle,
             _ => self.blocks().iter().any(|block| block.datatype.handle() == handle),
         }
     }
 
     /// The target with a copy in place of a type that is being freed.
-    pub fn with(&self, handle: usize, copy: &Rc<Datatype>) -> Target {
+    pub fn with(&self, handle: usize, copy: &Rc<Datatype>) -> CallTarget {
         let datatype = Rc::clone(copy);
         match self {
-            Target::Plain { buf, count, datatype: plain } if *plain == handle => {
-                Target::One(Block { buf: *buf, count: *count, datatype })
+            CallTarget::Plain { buf, count, datatype: plain } if *plain == handle => {
+                CallTarget::One(ElementBlock { buf: *buf, count: *count, datatype })
             }
-            Target::One(block) if block.datatype.handle() == handle => {
-                Target::One(Block { datatype, ..block.clone() })
+            CallTarget::One(block) if block.datatype.handle() == handle => {
+                CallTarget::One(ElementBlock { datatype, ..block.clone() })
             }
-            Target::Many(blocks) => {
-                let one = |block: &Block| match block.datatype.handle() == handle {
-                    true => Block { datatype: Rc::clone(&datatype), ..block.clone() },
+            CallTarget::Many(blocks) => {
+                let one = |block: &ElementBlock| match block.datatype.handle() == handle {
+                    true => ElementBlock { datatype: Rc::clone(&datatype), ..block.clone() },
                     false => block.clone(),
                 };
-                Target::Many(blocks.iter().map(one).collect())
+                CallTarget::Many(blocks.iter().map(one).collect())
             }
             other => other.clone(),
         }
     }
 
     /// Its blocks, if it is resolved.
-    pub fn blocks(&self) -> &[Block] {
+    pub fn blocks(&self) -> &[ElementBlock] {
         match self {
-            Target::Nothing | Target::Plain { .. } | Target::Lost => &[],
-            Target::One(block) => std::slice::from_ref(block),
-            Target::Many(blocks) => blocks,
+            CallTarget::Nothing | CallTarget::Plain { .. } | CallTarget::Lost => &[],
+            CallTarget::One(block) => std::slice::from_ref(block),
+            CallTarget::Many(blocks) => blocks,
         }
     }
 
     /// How many bytes are logged: the whole elements received, or all.
     pub fn wanted(&self, received: Option<i64>) -> i64 {
-        let all: i64 = self.blocks().iter().map(Block::bytes).sum();
+        let all: i64 = self.blocks().iter().map(ElementBlock::bytes).sum();
         match (received, self) {
-            (Some(received), Target::One(block)) => all.min(block.datatype.whole(received)),
+            (Some(received), CallTarget::One(block)) => all.min(block.datatype.whole(received)),
             (Some(received), _) => all.min(received),
             (None, _) => all,
         }

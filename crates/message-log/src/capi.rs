@@ -8,14 +8,14 @@ use message_log_core::memory::NoMemory;
 use message_log_core::parts::{self, Fault, Instance, Source};
 
 use crate::calls::resending;
-use crate::deferred::Kind;
+use crate::deferred::HandleKind;
 use crate::device;
 use crate::divergence;
 use crate::entry;
 use crate::interposition;
 use crate::refuse;
 use crate::resend::part_order::PartEvent;
-use crate::state::State;
+use crate::state::LogState;
 
 /// The call succeeded; as in `veloc/defs.h`.
 const VELOC_SUCCESS: c_int = 0;
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 }
 
 /// Runs a call on the parts.
-fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c_int {
+fn on_parts(call: &str, body: impl FnOnce(&mut LogState) -> Result<(), Fault>) -> c_int {
     let done = entry::with(|state| {
         let known = state.tracked.requests.expand_all();
         known.map_err(|NoMemory| "there is no memory to track the active requests".to_owned())?;
@@ -286,7 +286,7 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
 }
 
 /// Frees the objects that no part needs any more.
-fn release(state: &mut State) {
+fn release(state: &mut LogState) {
     // Finding the oldest instance takes time linear in their number, which may be large. The first one is
     // rarely younger.
     if !state.objects.is_due(state.recording.parts.instances().first()) {
@@ -295,9 +295,9 @@ fn release(state: &mut State) {
     for (kind, handle) in state.objects.free(&state.mpi, state.recording.parts.instances().oldest())
     {
         match kind {
-            Kind::Type => state.objects.types.forget(handle),
-            Kind::Request => drop(state.tracked.forget_request(handle, std::ptr::null_mut())),
-            Kind::Comm => state.forget_comm(handle),
+            HandleKind::Type => state.objects.types.forget(handle),
+            HandleKind::Request => drop(state.tracked.forget_request(handle, std::ptr::null_mut())),
+            HandleKind::Comm => state.forget_comm(handle),
         }
     }
 }

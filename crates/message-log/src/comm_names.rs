@@ -9,7 +9,7 @@ use std::rc::Rc;
 use message_log_core::log::Call;
 use message_log_core::memory::NoMemory;
 
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::pmpi;
 
 /// How many ancestors are described before a number is given instead: some programs make each
@@ -41,7 +41,7 @@ struct NameOrigin {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownCommunicator {
     /// `None`: predefined, or made by an unknown call.
     origin: Option<Rc<NameOrigin>>,
     /// Whether it represents several communicators.
@@ -52,12 +52,12 @@ struct Known {
 
 /// The communicators that the application has made, and their parents.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
-    known: HashMap<usize, Known>,
+pub(crate) struct CommunicatorNames {
+    known: HashMap<usize, KnownCommunicator>,
     made: u64,
 }
 
-impl Names {
+impl CommunicatorNames {
     /// Reserves room for a communicator and its parent.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Names {
     }
 
     /// Adds a communicator that a call has made from another. It is `MPI_COMM_NULL` on processes outside it.
-    pub(crate) fn made(&mut self, mpi: &Mpi, call: Call, parent: usize, handle: usize) {
+    pub(crate) fn made(&mut self, mpi: &MpiProperties, call: Call, parent: usize, handle: usize) {
         self.made += 1;
         let of = self.known.entry(parent).or_default();
         let nth = match of.calls.iter_mut().find(|(other, _)| *other == call) {
@@ -89,7 +89,10 @@ impl Names {
         };
         if handle != mpi.comm_null {
             let origin = Rc::new(NameOrigin { call, nth, parent, number: self.made, depth });
-            self.known.insert(handle, Known { origin: Some(origin), ..Known::default() });
+            self.known.insert(
+                handle,
+                KnownCommunicator { origin: Some(origin), ..KnownCommunicator::default() },
+            );
         }
     }
 
@@ -106,12 +109,14 @@ impl Names {
     }
 
     /// Describes a communicator by its origin and its name.
-    pub(crate) fn describe(&self, mpi: &Mpi, handle: usize) -> String {
+    pub(crate) fn describe(&self, mpi: &MpiProperties, handle: usize) -> String {
         if let Some(name) = predefined(mpi, handle) {
             return name.to_owned();
         }
         // MPI is not asked about an invalid handle.
-        let Some(Known { origin: Some(origin), is_shared, .. }) = self.known.get(&handle) else {
+        let Some(KnownCommunicator { origin: Some(origin), is_shared, .. }) =
+            self.known.get(&handle)
+        else {
             return format!("communicator {handle:#x}");
         };
         let text = match is_shared {
@@ -128,7 +133,7 @@ impl Names {
 }
 
 impl NameOrigin {
-    fn describe(&self, mpi: &Mpi) -> String {
+    fn describe(&self, mpi: &MpiProperties) -> String {
         let parent = match &self.parent {
             Parent::Made(origin) => origin.describe(mpi),
             Parent::Number(number) => format!("communicator number {number} that was made"),
@@ -145,7 +150,7 @@ impl NameOrigin {
     }
 }
 
-fn predefined(mpi: &Mpi, handle: usize) -> Option<&'static str> {
+fn predefined(mpi: &MpiProperties, handle: usize) -> Option<&'static str> {
     match handle {
         _ if handle == mpi.comm_world => Some("MPI_COMM_WORLD"),
         _ if handle == mpi.comm_self => Some("MPI_COMM_SELF"),
@@ -185,7 +190,7 @@ mod tests {
     const DUP: Call = Call("MPI_Comm_dup");
     const SPLIT: Call = Call("MPI_Comm_split");
 
-    fn origin(names: &Names, handle: usize) -> String {
+    fn origin(names: &CommunicatorNames, handle: usize) -> String {
         let origin = names.known.get(&handle).and_then(|known| known.origin.as_ref());
         origin.map(|origin| origin.describe(&mpi())).unwrap_or_default()
     }
@@ -194,7 +199,7 @@ mod tests {
     /// description that is lost with the parent.
     #[test]
     fn communicators_are_named_by_how_they_came_to_be() {
-        let (mpi, mut names) = (mpi(), Names::default());
+        let (mpi, mut names) = (mpi(), CommunicatorNames::default());
         let (world, own, null) = (mpi.comm_world, mpi.comm_self, mpi.comm_null);
         names.made(&mpi, DUP, world, 100);
         names.made(&mpi, SPLIT, world, null);
@@ -218,7 +223,7 @@ mod tests {
     /// Catches texts and memory that grow with a chain of communicators.
     #[test]
     fn long_lines_of_communicators_have_short_names() {
-        let (mpi, mut names) = (mpi(), Names::default());
+        let (mpi, mut names) = (mpi(), CommunicatorNames::default());
         let mut before = mpi.comm_world;
         for handle in 100..10_100 {
             names.made(&mpi, DUP, before, handle);

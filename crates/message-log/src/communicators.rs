@@ -2,11 +2,11 @@
 
 use message_log_core::store::comms::{CommTraits, Communicators, Predefined, Topologies};
 
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::pmpi;
 
 /// Adds a new communicator, unless it is `MPI_COMM_NULL`.
-pub(crate) fn made(comms: &mut Communicators, mpi: &Mpi, handle: usize) {
+pub(crate) fn made(comms: &mut Communicators, mpi: &MpiProperties, handle: usize) {
     if handle != mpi.comm_null {
         comms.insert(handle, traits(handle));
     }
@@ -26,7 +26,7 @@ fn traits(handle: usize) -> CommTraits {
 }
 
 /// The predefined handles of an MPI library.
-pub(crate) fn predefined(mpi: &Mpi) -> Predefined {
+pub(crate) fn predefined(mpi: &MpiProperties) -> Predefined {
     Predefined {
         world: mpi.comm_world,
         own: mpi.comm_self,

@@ -5,12 +5,12 @@ use std::collections::{HashSet, VecDeque};
 
 use message_log_core::memory::NoMemory;
 
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::pmpi;
 
 /// The kind of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum HandleKind {
     /// A communicator.
     Comm,
     /// A type.
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 
 #[derive(Debug)]
 struct Freed {
-    kind: Kind,
+    kind: HandleKind,
     handle: usize,
     /// How many instances had begun by then.
     at: u64,
@@ -29,19 +29,19 @@ struct Freed {
 
 /// Objects whose freeing is deferred.
 #[derive(Debug, Default)]
-pub(crate) struct Deferred {
+pub(crate) struct DeferredFrees {
     /// In the order of the application's calls.
     freed: VecDeque<Freed>,
     /// A set for lookup: types may be freed in every step of a long computation.
-    handles: HashSet<(Kind, usize)>,
+    handles: HashSet<(HandleKind, usize)>,
 }
 
-impl Deferred {
+impl DeferredFrees {
     /// The application frees an object when `at` instances have begun.
     ///
     /// # Errors
     /// Out of memory; the object is not added.
-    pub(crate) fn add(&mut self, kind: Kind, handle: usize, at: u64) -> Result<(), NoMemory> {
+    pub(crate) fn add(&mut self, kind: HandleKind, handle: usize, at: u64) -> Result<(), NoMemory> {
         self.freed.try_reserve(1)?;
         self.handles.try_reserve(1)?;
         self.freed.push_back(Freed { kind, handle, at });
@@ -56,13 +56,17 @@ impl Deferred {
     }
 
     /// Whether the application has freed this handle.
-    pub(crate) fn has(&self, kind: Kind, handle: usize) -> bool {
+    pub(crate) fn has(&self, kind: HandleKind, handle: usize) -> bool {
         self.handles.contains(&(kind, handle))
     }
 
     /// Frees what no instance needs; `oldest` is the number of the oldest instance left. Returns what
     /// was freed.
-    pub(crate) fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<(Kind, usize)> {
+    pub(crate) fn free(
+        &mut self,
+        mpi: &MpiProperties,
+        oldest: Option<u64>,
+    ) -> Vec<(HandleKind, usize)> {
         let mut gone = Vec::new();
         while self.is_due(oldest) {
             let Some(Freed { kind, handle, .. }) = self.freed.pop_front() else { break };
@@ -74,9 +78,9 @@ impl Deferred {
             unsafe {
                 mpi.write_handle(at, handle);
                 match kind {
-                    Kind::Comm => pmpi::comm_free(at),
-                    Kind::Type => pmpi::type_free(at),
-                    Kind::Request => pmpi::request_free(at),
+                    HandleKind::Comm => pmpi::comm_free(at),
+                    HandleKind::Type => pmpi::type_free(at),
+                    HandleKind::Request => pmpi::request_free(at),
                 };
             }
             gone.push((kind, handle));

@@ -2,20 +2,20 @@
 
 use std::ffi::c_int;
 
-use message_log_core::log::Shape;
+use message_log_core::log::CallShape;
 use message_log_core::parts::{Divergence, Replaying};
 
 use crate::refuse;
-use crate::state::State;
+use crate::state::LogState;
 
 /// Reports both calls, abandons the replay, and calls the error handler. Returns the call's result.
-pub(crate) fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -> c_int {
+pub(crate) fn stop(state: &mut LogState, called: &CallShape, divergence: &Divergence) -> c_int {
     if let Some(earlier) = &divergence.earlier {
         return refuse::fail_again(&state.mpi, called.comm, earlier);
     }
     let logged = match &divergence.logged {
         None => "the part had ended".to_owned(),
-        Some(logged) if Shape { sum: called.sum, ..*logged } == *called => {
+        Some(logged) if CallShape { sum: called.sum, ..*logged } == *called => {
             "which has sent other bytes then (VELOC_MPI_COMPARE)".to_owned()
         }
         Some(logged) => format!("it was {}", half_or_all(state, logged)),
@@ -30,7 +30,7 @@ pub(crate) fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -
 }
 
 /// Abandons the replay for this difference, and calls the error handler. Returns the call's result.
-pub(crate) fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
+pub(crate) fn broken(state: &mut LogState, called: &CallShape, text: &str) -> c_int {
     state.recording.parts.break_off(text);
     refuse::fail(&state.mpi, called.comm, text)
 }
@@ -38,7 +38,13 @@ pub(crate) fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
 /// A call that uses another object than in the first run, identified by the operations that made them;
 /// 0: unknown.
 #[cold]
-pub(crate) fn other(state: &State, shape: &Shape, what: &str, now: u64, then: u64) -> String {
+pub(crate) fn other(
+    state: &LogState,
+    shape: &CallShape,
+    what: &str,
+    now: u64,
+    then: u64,
+) -> String {
     let replaying = state.recording.parts.replaying();
     let (part, place) = replaying.map(|replaying| replaying.place()).unwrap_or_default();
     let giver = |began| match replaying.and_then(|replaying| replaying.beginner(began)) {
@@ -57,8 +63,8 @@ pub(crate) fn other(state: &State, shape: &Shape, what: &str, now: u64, then: u6
 
 /// Describes the next call of the replay, and which half of a combined send and receive it is: those
 /// count as two calls in a row.
-fn half_or_all(state: &State, shape: &Shape) -> String {
-    let has_halves = |shape: &Shape| {
+fn half_or_all(state: &LogState, shape: &CallShape) -> String {
+    let has_halves = |shape: &CallShape| {
         shape.call.0.starts_with("MPI_Sendrecv") || shape.call.0.starts_with("MPI_Isendrecv")
     };
     let all = describe(state, shape);
@@ -72,7 +78,7 @@ fn half_or_all(state: &State, shape: &Shape) -> String {
 }
 
 /// Describes a call: its name, and the communicator, peer, tag and count that it has.
-pub(crate) fn describe(state: &State, shape: &Shape) -> String {
+pub(crate) fn describe(state: &LogState, shape: &CallShape) -> String {
     let numbers = &state.mpi.numbers;
     let mut parts = Vec::new();
     if shape.comm != 0 {

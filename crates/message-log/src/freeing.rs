@@ -12,10 +12,10 @@ use message_log_core::memory;
 use message_log_core::parts::NeededBy;
 use message_log_core::status::SUCCESS;
 
-use crate::deferred::Kind;
+use crate::deferred::HandleKind;
 use crate::pmpi::{self, Ptr};
 use crate::refuse;
-use crate::state::State;
+use crate::state::LogState;
 
 /// The call that frees an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub(crate) unsafe fn defer(way: FreeCall, place: Ptr, real: impl FnOnce() -> c_i
 
 /// Runs all deferred frees at the end of the call. Freeing a communicator may defer others.
 #[cold]
-pub(crate) fn run_pending(state: &mut State) {
+pub(crate) fn run_pending(state: &mut LogState) {
     while PENDING.swap(false, Ordering::Relaxed) {
         let freed = std::mem::take(&mut *FREED.lock().unwrap_or_else(PoisonError::into_inner));
         for (way, handle) in freed {
@@ -100,7 +100,7 @@ pub(crate) fn run_pending(state: &mut State) {
 /// # Safety
 /// `comm` points to a handle.
 pub(crate) unsafe fn free_comm(
-    state: &mut State,
+    state: &mut LogState,
     comm: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> (c_int, usize) {
@@ -120,7 +120,7 @@ pub(crate) unsafe fn free_comm(
         _ => state
             .objects
             .deferred
-            .add(Kind::Comm, handle, state.recording.parts.instances().now())
+            .add(HandleKind::Comm, handle, state.recording.parts.instances().now())
             .map(|()| handle),
     };
     let Ok(logged) = logged else {
@@ -147,7 +147,7 @@ pub(crate) unsafe fn free_comm(
 /// # Safety
 /// `datatype` points to a handle.
 pub(crate) unsafe fn free_type(
-    state: &mut State,
+    state: &mut LogState,
     datatype: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -158,7 +158,7 @@ pub(crate) unsafe fn free_type(
         return real();
     }
     // The handle comes from the application's snapshot, and the first run has freed it already.
-    let is_freed = state.objects.deferred.has(Kind::Type, handle);
+    let is_freed = state.objects.deferred.has(HandleKind::Type, handle);
     if !is_freed {
         if state.tracked.keep_type(&state.mpi, handle).is_err() {
             return refuse::no_memory(&state.mpi, 0, "MPI_Type_free");
@@ -171,7 +171,7 @@ pub(crate) unsafe fn free_type(
         if state
             .objects
             .deferred
-            .add(Kind::Type, handle, state.recording.parts.instances().now())
+            .add(HandleKind::Type, handle, state.recording.parts.instances().now())
             .is_err()
         {
             state.objects.types.made(handle, made);

@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use ::mpi::Abi;
 use message_log_core::memory::{self, NoMemory};
 
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 
 /// The numbers in an object: more than any library's message has.
 const BLOCK: usize = 128;
@@ -19,7 +19,7 @@ const BLOCK: usize = 128;
 /// A probed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Probed {
-    /// The number of the probe, as in [`Outcome::began`](message_log_core::log::Outcome::began).
+    /// The number of the probe, as in [`CallOutcome::began`](message_log_core::log::CallOutcome::began).
     pub began: u64,
     /// Its source.
     pub source: c_int,
@@ -31,18 +31,18 @@ pub(crate) struct Probed {
 
 /// A handle that a replay returns.
 #[derive(Debug)]
-enum Own {
+enum ReplayedHandle {
     /// A number that is no handle of MPI's.
     Number(usize),
     /// The address of this object.
     Block(Box<[c_int; BLOCK]>),
 }
 
-impl Own {
+impl ReplayedHandle {
     fn handle(&self) -> usize {
         match self {
-            Own::Number(number) => *number,
-            Own::Block(block) => block.as_ptr() as usize,
+            ReplayedHandle::Number(number) => *number,
+            ReplayedHandle::Block(block) => block.as_ptr() as usize,
         }
     }
 }
@@ -53,7 +53,7 @@ pub(crate) struct Messages {
     /// Messages of probes inside parts, and of replays.
     known: HashMap<usize, Probed>,
     /// Handles of replays. They are never freed, as MPI may have stored them.
-    own: Vec<Own>,
+    own: Vec<ReplayedHandle>,
     /// The unused handles.
     idle: Vec<usize>,
 }
@@ -76,7 +76,11 @@ impl Messages {
     ///
     /// # Errors
     /// Out of memory.
-    pub(crate) fn add_replayed(&mut self, mpi: &Mpi, message: Probed) -> Result<usize, NoMemory> {
+    pub(crate) fn add_replayed(
+        &mut self,
+        mpi: &MpiProperties,
+        message: Probed,
+    ) -> Result<usize, NoMemory> {
         self.reserve()?;
         if self.idle.is_empty() {
             self.make(mpi)?;
@@ -86,15 +90,15 @@ impl Messages {
         Ok(handle)
     }
 
-    fn make(&mut self, mpi: &Mpi) -> Result<(), NoMemory> {
+    fn make(&mut self, mpi: &MpiProperties) -> Result<(), NoMemory> {
         self.own.try_reserve(1)?;
         // With capacity for all, so that none is ever lost.
         self.idle.try_reserve(self.own.len() + 1)?;
         let own = match mpi.abi {
             // Kinds of handles are encoded in their upper bits.
-            Abi::Mpich => Own::Number(self.own.len() + 1),
+            Abi::Mpich => ReplayedHandle::Number(self.own.len() + 1),
             Abi::OpenMpi | Abi::Standard => {
-                Own::Block(memory::boxed([mpi.numbers.undefined; BLOCK])?)
+                ReplayedHandle::Block(memory::boxed([mpi.numbers.undefined; BLOCK])?)
             }
         };
         self.idle.push(own.handle());
@@ -156,7 +160,7 @@ mod tests {
     #[test]
     fn handles_are_told_apart_and_used_again() {
         for abi in [Abi::Mpich, Abi::OpenMpi] {
-            let (mpi, mut messages) = (Mpi { abi, ..mpi() }, Messages::default());
+            let (mpi, mut messages) = (MpiProperties { abi, ..mpi() }, Messages::default());
             let add = |messages: &mut Messages, began| {
                 messages.add_replayed(&mpi, message(began, Some(7))).unwrap()
             };

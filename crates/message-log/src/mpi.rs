@@ -25,7 +25,7 @@ fn began_and_ended() -> (bool, bool) {
 
 /// The properties of the MPI library.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mpi {
+pub(crate) struct MpiProperties {
     /// Its binary interface.
     pub abi: Abi,
     /// The predefined numbers.
@@ -58,12 +58,12 @@ pub(crate) struct Mpi {
     pub bytes_at: Option<usize>,
 }
 
-impl Mpi {
+impl MpiProperties {
     /// The library, if MPI is initialised and its thread level is below `MPI_THREAD_MULTIPLE`.
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub(crate) fn find() -> Result<Mpi, String> {
+    pub(crate) fn find() -> Result<MpiProperties, String> {
         if !pmpi::exists(c"PMPI_Initialized") {
             return Err("there is no MPI in this process".into());
         }
@@ -94,7 +94,7 @@ impl Mpi {
         let mut rank = 0;
         // SAFETY: an integer of ours, and a communicator that always exists.
         unsafe { pmpi::comm_rank(comm_world, &mut rank) };
-        let mut mpi = Mpi {
+        let mut mpi = MpiProperties {
             abi,
             numbers,
             status: abi.status(),
@@ -159,9 +159,9 @@ pub(crate) mod tests {
     use super::*;
 
     /// A fake MPI.
-    pub(crate) fn mpi() -> Mpi {
+    pub(crate) fn mpi() -> MpiProperties {
         let abi = Abi::Mpich;
-        Mpi {
+        MpiProperties {
             abi,
             numbers: abi.numbers(),
             status: abi.status(),

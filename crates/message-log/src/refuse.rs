@@ -7,7 +7,7 @@ use std::io::Write;
 use ::mpi::Library;
 use message_log_core::log::Call;
 
-use crate::mpi::{self, Mpi};
+use crate::mpi::{self, MpiProperties};
 use crate::pmpi;
 
 thread_local! {
@@ -27,12 +27,12 @@ pub(crate) fn last() -> *const c_char {
 }
 
 /// Prints a warning.
-pub(crate) fn warn(mpi: &Mpi, text: &str) {
+pub(crate) fn warn(mpi: &MpiProperties, text: &str) {
     write(Some(mpi.rank), "warning", text);
 }
 
 /// Prints why a call has failed.
-pub(crate) fn print(mpi: &Mpi, text: &str) {
+pub(crate) fn print(mpi: &MpiProperties, text: &str) {
     write(Some(mpi.rank), "error", text);
 }
 
@@ -51,7 +51,7 @@ fn write(rank: Option<i32>, level: &str, text: &str) {
 
 /// [`fail`], for a call that fails like those before it: the same message is not printed again, as a polling
 /// program would print it for ever.
-pub(crate) fn fail_again(mpi: &Mpi, comm: usize, text: &str) -> c_int {
+pub(crate) fn fail_again(mpi: &MpiProperties, comm: usize, text: &str) -> c_int {
     let is_last = LAST.try_with(|last| last.borrow().as_bytes() == text.as_bytes());
     match is_last.unwrap_or(false) {
         true => call_handler(mpi, comm),
@@ -61,14 +61,14 @@ pub(crate) fn fail_again(mpi: &Mpi, comm: usize, text: &str) -> c_int {
 
 /// Prints and keeps the reason why an MPI call fails, and calls the communicator's error handler, which
 /// may abort the job. Returns the call's result.
-pub(crate) fn fail(mpi: &Mpi, comm: usize, text: &str) -> c_int {
+pub(crate) fn fail(mpi: &MpiProperties, comm: usize, text: &str) -> c_int {
     print(mpi, text);
     keep(text);
     call_handler(mpi, comm)
 }
 
 /// Calls the communicator's error handler. Returns the call's result.
-fn call_handler(mpi: &Mpi, comm: usize) -> c_int {
+fn call_handler(mpi: &MpiProperties, comm: usize) -> c_int {
     let comm = if comm == 0 || comm == mpi.comm_null { mpi.comm_world } else { comm };
     let code = mpi.numbers.err_other;
     // SAFETY: a communicator that the application passed or that always exists.
@@ -78,13 +78,13 @@ fn call_handler(mpi: &Mpi, comm: usize) -> c_int {
 
 /// Fails a call that has done nothing: there is no memory to defer the freeing of an object.
 #[cold]
-pub(crate) fn no_memory(mpi: &Mpi, comm: usize, call: &str) -> c_int {
+pub(crate) fn no_memory(mpi: &MpiProperties, comm: usize, call: &str) -> c_int {
     fail(mpi, comm, &format!("{call}: there is no memory to keep it for replays"))
 }
 
 /// Fails a call that has done nothing, as there is no memory to log it.
 #[cold]
-pub(crate) fn no_room(mpi: &Mpi, call: Call, comm: usize) -> c_int {
+pub(crate) fn no_room(mpi: &MpiProperties, call: Call, comm: usize) -> c_int {
     fail(mpi, comm, &format!("{}: there is no memory to log it, so it has done nothing", call.0))
 }
 

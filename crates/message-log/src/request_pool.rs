@@ -5,12 +5,12 @@ use std::ffi::{c_int, c_void};
 
 use message_log_core::memory;
 
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::pmpi::{self, Ptr};
 
 /// Requests that are not in use.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub(crate) struct IdleRequests {
     idle: Vec<usize>,
 }
 
@@ -26,9 +26,9 @@ unsafe extern "C" fn cancel(_extra: *mut c_void, _complete: c_int) -> c_int {
     0
 }
 
-impl Pool {
+impl IdleRequests {
     /// A completed request.
-    pub(crate) fn take(&mut self, mpi: &Mpi) -> usize {
+    pub(crate) fn take(&mut self, mpi: &MpiProperties) -> usize {
         self.idle.pop().unwrap_or_else(|| {
             let mut handle = 0usize;
             let place = (&raw mut handle).cast();
@@ -60,7 +60,7 @@ impl Pool {
     }
 
     /// Frees all requests of the pool.
-    pub(crate) fn clear(&mut self, mpi: &Mpi) {
+    pub(crate) fn clear(&mut self, mpi: &MpiProperties) {
         for idle in self.idle.drain(..) {
             let mut handle = 0usize;
             let place = (&raw mut handle).cast();

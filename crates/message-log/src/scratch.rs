@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::os::fd::FromRawFd as _;
 
-use message_abi::{reason, scratch, Found};
+use message_abi::{reason, scratch, TableLookup};
 
 /// An unnamed file of `len` bytes.
 ///
@@ -14,9 +14,9 @@ use message_abi::{reason, scratch, Found};
 /// There is no job with a scratch directory, or it is full.
 pub(crate) fn make_file(len: usize) -> Result<File, String> {
     let table = match scratch::find() {
-        Found::Table(table) => table,
-        Found::Other => return Err("libveloc-client is of another version".to_owned()),
-        Found::Nothing => {
+        TableLookup::Table(table) => table,
+        TableLookup::Other => return Err("libveloc-client is of another version".to_owned()),
+        TableLookup::Nothing => {
             return Err("with VELOC_Init and a scratch directory (libveloc-client) it would go \
                         to files"
                 .to_owned())

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use crate::pmpi::{Aint, Handle, Passed, Ptr};
+use crate::pmpi::{Aint, HandleWord, Passed, Ptr};
 
 /// The kind that an argument must have in C.
 pub(crate) trait Argument {
@@ -21,7 +21,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Handle = "handle";
+    HandleWord = "handle";
     Ptr = "pointer";
     Passed = "passed";
     c_int = "is<int>";

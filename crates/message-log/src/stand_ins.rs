@@ -13,7 +13,7 @@ use message_log_core::log::Call;
 use message_log_core::memory::{self, NoMemory};
 use message_log_core::parts::CommOrigin;
 
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::pmpi;
 
 /// A communicator that the application has freed and that represents others, too.
@@ -107,7 +107,7 @@ impl StandIns {
     /// Out of memory; nothing is stored.
     pub(crate) fn stand_in(
         &mut self,
-        mpi: &Mpi,
+        mpi: &MpiProperties,
         handle: usize,
         (call, made): (Call, u64),
         end: u64,
@@ -134,7 +134,7 @@ impl StandIns {
 
     /// Frees communicators that no instance needs; `oldest` is the number of the oldest instance
     /// left. Returns the freed ones.
-    pub(crate) fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<usize> {
+    pub(crate) fn free(&mut self, mpi: &MpiProperties, oldest: Option<u64>) -> Vec<usize> {
         let gone: Vec<usize> =
             self.kept.iter().filter(|kept| kept.is_due(oldest)).map(|kept| kept.handle).collect();
         self.kept.retain(|kept| !kept.is_due(oldest));
@@ -160,7 +160,7 @@ impl StandIn {
 }
 
 /// Whether two communicators have the same processes in the same order, and the same topology.
-fn are_alike(mpi: &Mpi, one: usize, other: usize) -> bool {
+fn are_alike(mpi: &MpiProperties, one: usize, other: usize) -> bool {
     // SAFETY: existing communicators, and an integer of ours.
     let is_inter = |comm| number(|flag| unsafe { pmpi::comm_test_inter(comm, flag) });
     let inter = is_inter(one);
@@ -182,7 +182,7 @@ fn number(give: impl FnOnce(*mut c_int) -> c_int) -> Option<c_int> {
 /// Returns the local or the remote group of a communicator.
 type Grouper = unsafe fn(usize, pmpi::Ptr) -> c_int;
 
-fn have_alike_groups(mpi: &Mpi, grouper: Grouper, one: usize, other: usize) -> bool {
+fn have_alike_groups(mpi: &MpiProperties, grouper: Grouper, one: usize, other: usize) -> bool {
     let (mut first, mut second) = (0usize, 0usize);
     let (at_first, at_second) = ((&raw mut first).cast(), (&raw mut second).cast());
     // SAFETY: existing communicators, buffers as wide as any handle, and integers of ours; groups are freed
@@ -206,7 +206,7 @@ fn have_alike_groups(mpi: &Mpi, grouper: Grouper, one: usize, other: usize) -> b
     }
 }
 
-fn have_alike_topologies(mpi: &Mpi, one: usize, other: usize) -> bool {
+fn have_alike_topologies(mpi: &MpiProperties, one: usize, other: usize) -> bool {
     // SAFETY: existing communicators, and integers of ours.
     let kind = |comm| number(|kind| unsafe { pmpi::topo_test(comm, kind) });
     match (kind(one), kind(other)) {

@@ -6,10 +6,10 @@ use ::mpi::StatusLayout;
 use message_log_core::counting::Sender;
 use message_log_core::status::{MOST, SUCCESS};
 
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::pmpi::{self, Ptr};
 
-pub(crate) use message_log_core::status::Status;
+pub(crate) use message_log_core::status::StatusBytes;
 
 const _: () = assert!(StatusLayout::MAX_SIZE <= MOST);
 
@@ -22,43 +22,43 @@ pub(crate) trait MpiStatus: Sized {
     ///
     /// # Safety
     /// `from` points to a status.
-    unsafe fn read(mpi: &Mpi, from: Ptr) -> Self;
+    unsafe fn read(mpi: &MpiProperties, from: Ptr) -> Self;
 
     /// Writes it for the application, except `MPI_ERROR`, which calls that complete one request leave
     /// unchanged.
     ///
     /// # Safety
     /// `to` is `MPI_STATUS_IGNORE` or has room for a status.
-    unsafe fn write(&self, mpi: &Mpi, to: Ptr);
+    unsafe fn write(&self, mpi: &MpiProperties, to: Ptr);
 
     /// Writes all of it, as calls that complete several requests do.
     ///
     /// # Safety
     /// `to` has room for a status.
-    unsafe fn write_all(&self, mpi: &Mpi, to: Ptr);
+    unsafe fn write_all(&self, mpi: &MpiProperties, to: Ptr);
 
     /// `MPI_ERROR`.
-    fn error(&self, mpi: &Mpi) -> c_int;
+    fn error(&self, mpi: &MpiProperties) -> c_int;
 
     /// `MPI_SOURCE` and `MPI_TAG`.
-    fn sender(&self, mpi: &Mpi) -> Sender;
+    fn sender(&self, mpi: &MpiProperties) -> Sender;
 
     /// Bytes received.
-    fn received(&self, mpi: &Mpi) -> i64;
+    fn received(&self, mpi: &MpiProperties) -> i64;
 
     /// Whether the request was cancelled.
     fn is_cancelled(&self) -> bool;
 }
 
-impl MpiStatus for Status {
+impl MpiStatus for StatusBytes {
     #[inline(always)]
     fn as_mut_ptr(&mut self) -> Ptr {
         self.bytes_mut().as_mut_ptr().cast()
     }
 
     #[inline(always)]
-    unsafe fn read(mpi: &Mpi, from: Ptr) -> Status {
-        let mut status = Status::default();
+    unsafe fn read(mpi: &MpiProperties, from: Ptr) -> StatusBytes {
+        let mut status = StatusBytes::default();
         let (from, to) = (from.cast::<u8>(), status.bytes_mut().as_mut_ptr());
         // Copies of a constant length are inlined.
         // SAFETY: by the caller's promise, and no longer than the longest.
@@ -72,7 +72,7 @@ impl MpiStatus for Status {
         status
     }
 
-    unsafe fn write(&self, mpi: &Mpi, to: Ptr) {
+    unsafe fn write(&self, mpi: &MpiProperties, to: Ptr) {
         if to as usize == mpi.numbers.status_ignore {
             return;
         }
@@ -86,22 +86,22 @@ impl MpiStatus for Status {
         }
     }
 
-    unsafe fn write_all(&self, mpi: &Mpi, to: Ptr) {
+    unsafe fn write_all(&self, mpi: &MpiProperties, to: Ptr) {
         // SAFETY: by the caller's promise, and no longer than the longest.
         unsafe { std::ptr::copy_nonoverlapping(self.bytes().as_ptr(), to.cast(), mpi.status.size) };
     }
 
-    fn error(&self, mpi: &Mpi) -> c_int {
+    fn error(&self, mpi: &MpiProperties) -> c_int {
         field(self, mpi.status.error)
     }
 
     #[inline]
-    fn sender(&self, mpi: &Mpi) -> Sender {
+    fn sender(&self, mpi: &MpiProperties) -> Sender {
         Sender { rank: field(self, mpi.status.source), tag: field(self, mpi.status.tag) }
     }
 
     #[inline]
-    fn received(&self, mpi: &Mpi) -> i64 {
+    fn received(&self, mpi: &MpiProperties) -> i64 {
         if let Some(at) = mpi.bytes_at {
             let bytes = long(self, at);
             // Larger values include other fields.
@@ -122,10 +122,10 @@ impl MpiStatus for Status {
 
 /// The offset of the number of received bytes (below 2^32, not cancelled), if the library's status has a known
 /// layout. `None`: only MPI's function can tell.
-pub(crate) fn bytes_at(mpi: &Mpi) -> Option<usize> {
+pub(crate) fn bytes_at(mpi: &MpiProperties) -> Option<usize> {
     let at = mpi.status.bytes?;
     let is_there = |bytes: i64| {
-        let mut status = Status::default();
+        let mut status = StatusBytes::default();
         // SAFETY: room for the longest status, and a type that always exists.
         let code = unsafe {
             pmpi::status_set_cancelled(status.as_mut_ptr(), 0);
@@ -137,20 +137,20 @@ pub(crate) fn bytes_at(mpi: &Mpi) -> Option<usize> {
 }
 
 #[inline(always)]
-fn field(status: &Status, at: usize) -> c_int {
+fn field(status: &StatusBytes, at: usize) -> c_int {
     let bytes = status.bytes();
     c_int::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 #[inline(always)]
-fn long(status: &Status, at: usize) -> u64 {
+fn long(status: &StatusBytes, at: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&status.bytes()[at..at + 8]);
     u64::from_ne_bytes(bytes)
 }
 
 #[inline(never)]
-fn bytes_said(status: &Status, mpi: &Mpi) -> i64 {
+fn bytes_said(status: &StatusBytes, mpi: &MpiProperties) -> i64 {
     let (mut copy, mut bytes) = (*status, 0);
     // SAFETY: a status that the library wrote, and a number of ours.
     unsafe { pmpi::get_elements_x(copy.as_mut_ptr(), mpi.byte, &mut bytes) };

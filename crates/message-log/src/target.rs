@@ -1,17 +1,19 @@
 //! The bytes of what a call sends or receives in the application's memory.
 
 use message_log_core::log::{Arena, Item, Payload};
-use message_log_core::target::{Block, Target};
+use message_log_core::target::{CallTarget, ElementBlock};
 
-use crate::mpi::Mpi;
-use crate::types::{self, Types};
+use crate::mpi::MpiProperties;
+use crate::types::{self, RecentTypes};
 
 /// The target with looked-up types, which must still exist.
-pub(crate) fn resolved(target: &Target, types: &mut Types) -> Target {
+pub(crate) fn resolved(target: &CallTarget, types: &mut RecentTypes) -> CallTarget {
     match target {
-        Target::Plain { buf, count, datatype } => {
-            Target::One(Block { buf: *buf, count: *count, datatype: types.get(*datatype) })
-        }
+        CallTarget::Plain { buf, count, datatype } => CallTarget::One(ElementBlock {
+            buf: *buf,
+            count: *count,
+            datatype: types.get(*datatype),
+        }),
         other => other.clone(),
     }
 }
@@ -24,8 +26,8 @@ pub(crate) fn resolved(target: &Target, types: &mut Types) -> Target {
 /// # Safety
 /// The target is resolved, and was passed by the application to a call that MPI has completed.
 pub(crate) unsafe fn pack(
-    target: &Target,
-    mpi: &Mpi,
+    target: &CallTarget,
+    mpi: &MpiProperties,
     arena: &mut Arena,
     received: Option<i64>,
 ) -> Result<Payload, String> {
@@ -44,8 +46,8 @@ pub(crate) unsafe fn pack(
 /// # Safety
 /// The target is resolved, and the application's memory.
 pub(crate) unsafe fn pack_into(
-    target: &Target,
-    mpi: &Mpi,
+    target: &CallTarget,
+    mpi: &MpiProperties,
     mut rest: &mut [u8],
 ) -> Result<(), String> {
     for block in target.blocks() {
@@ -65,7 +67,11 @@ pub(crate) unsafe fn pack_into(
 ///
 /// # Safety
 /// `target` is resolved, and names the memory that the application passed.
-pub(crate) unsafe fn give(mpi: &Mpi, item: &Item, target: Option<&Target>) -> Result<(), String> {
+pub(crate) unsafe fn give(
+    mpi: &MpiProperties,
+    item: &Item,
+    target: Option<&CallTarget>,
+) -> Result<(), String> {
     let target = target.unwrap_or(&item.target);
     // SAFETY: by the caller's promise, or where MPI wrote in the first run; a replay has the same memory.
     unsafe { unpack(target, mpi, item.payload.bytes()) }
@@ -79,11 +85,11 @@ pub(crate) unsafe fn give(mpi: &Mpi, item: &Item, target: Option<&Target>) -> Re
 /// # Safety
 /// The target is resolved, and was passed by the application to a call whose result MPI would write
 /// there.
-unsafe fn unpack(target: &Target, mpi: &Mpi, payload: &[u8]) -> Result<(), String> {
+unsafe fn unpack(target: &CallTarget, mpi: &MpiProperties, payload: &[u8]) -> Result<(), String> {
     if payload.len() as i64 > target.wanted(None) {
         let len = payload.len();
         return Err(match target {
-            Target::Lost => format!(
+            CallTarget::Lost => format!(
                 "{len} bytes were received by a request that was begun before the part, into \
                  memory that was not protected when the checkpoint was taken from which this \
                  process goes on"

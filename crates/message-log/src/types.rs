@@ -8,7 +8,7 @@ use message_log_core::status::SUCCESS;
 use message_log_core::target::Datatype;
 
 use crate::copy;
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::pmpi::{self, Ptr};
 
 /// Bytes per packing call, whose lengths are `int`.
@@ -17,13 +17,13 @@ const PACK: i64 = 1 << 30;
 /// A copy of a type that is freed with this value.
 #[derive(Debug)]
 pub(crate) struct Owned {
-    mpi: Mpi,
+    mpi: MpiProperties,
     handle: usize,
 }
 
 impl Owned {
     /// A type that nobody else has.
-    pub(crate) fn new(mpi: &Mpi, handle: usize) -> Box<Owned> {
+    pub(crate) fn new(mpi: &MpiProperties, handle: usize) -> Box<Owned> {
         Box::new(Owned { mpi: *mpi, handle })
     }
 }
@@ -74,7 +74,7 @@ fn none(handle: usize) -> Datatype {
 /// `buf` has as many elements as fill `to`.
 pub(crate) unsafe fn pack(
     datatype: &Datatype,
-    mpi: &Mpi,
+    mpi: &MpiProperties,
     buf: usize,
     to: &mut [u8],
 ) -> Result<(), String> {
@@ -111,7 +111,7 @@ pub(crate) unsafe fn pack(
 /// `buf` has room for the elements in `from`.
 pub(crate) unsafe fn unpack(
     datatype: &Datatype,
-    mpi: &Mpi,
+    mpi: &MpiProperties,
     from: &[u8],
     buf: usize,
 ) -> Result<(), String> {
@@ -143,7 +143,7 @@ pub(crate) unsafe fn unpack(
 /// is null: there, another address and a displaced type are used.
 fn at_address(
     datatype: &Datatype,
-    mpi: &Mpi,
+    mpi: &MpiProperties,
     place: i64,
     count: c_int,
     body: impl FnOnce(Ptr, c_int, usize) -> c_int,
@@ -215,7 +215,7 @@ fn slot(handle: usize) -> usize {
 
 /// The recently used types.
 #[derive(Debug, Default)]
-pub(crate) struct Types {
+pub(crate) struct RecentTypes {
     /// `MPI_DATATYPE_NULL`.
     null: usize,
     recent: [Option<Rc<Datatype>>; RECENT],
@@ -224,10 +224,10 @@ pub(crate) struct Types {
     made: HashMap<usize, u64>,
 }
 
-impl Types {
+impl RecentTypes {
     /// An empty cache.
-    pub(crate) fn new(mpi: &Mpi) -> Types {
-        Types { null: mpi.datatype_null, ..Types::default() }
+    pub(crate) fn new(mpi: &MpiProperties) -> RecentTypes {
+        RecentTypes { null: mpi.datatype_null, ..RecentTypes::default() }
     }
 
     /// The properties of a cached type.
@@ -269,7 +269,7 @@ impl Types {
     }
 
     /// A copy of a type that is about to be freed, for an active request.
-    pub(crate) fn copy(mpi: &Mpi, handle: usize) -> Rc<Datatype> {
+    pub(crate) fn copy(mpi: &MpiProperties, handle: usize) -> Rc<Datatype> {
         let mut copy = 0usize;
         // SAFETY: a type, and room for the widest handle.
         let handle = unsafe {
@@ -291,7 +291,7 @@ impl Types {
 
     /// Clears everything.
     pub(crate) fn clear(&mut self) {
-        *self = Types { null: self.null, ..Types::default() };
+        *self = RecentTypes { null: self.null, ..RecentTypes::default() };
     }
 }
 
@@ -314,7 +314,7 @@ mod tests {
     /// handle.
     #[test]
     fn types_that_were_used_lately_are_found() {
-        let mut types = Types { null: 1, ..Types::default() };
+        let mut types = RecentTypes { null: 1, ..RecentTypes::default() };
         let made = |handle| Rc::new(none(handle));
         let handles = || (1..=40).map(|n| n << 4);
         types.known.extend(handles().map(|handle| (handle, made(handle))));

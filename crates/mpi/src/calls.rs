@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void, CStr};
 
 use super::abi::Handle;
 use super::library::Library;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 pub(super) const MPI_SUCCESS: c_int = 0;
 
@@ -247,6 +247,6 @@ pub(super) fn call_query(function: Query, name: &str) -> Result<bool> {
 pub(super) fn check(code: c_int, name: &str) -> Result<()> {
     match code {
         MPI_SUCCESS => Ok(()),
-        code => Err(Error::new(Kind::System, format!("{name} failed with code {code}"))),
+        code => Err(Error::new(ErrorKind::System, format!("{name} failed with code {code}"))),
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void, CStr};
 use super::abi::{Abi, Handle};
 use super::calls::{call_query, function, Calls, Query};
 use super::library::Library;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// Bytes of the length prefix of gathered data.
 const LENGTH_PREFIX: usize = 4;
@@ -106,7 +106,7 @@ impl Mpi {
         };
         let not_found = || {
             let name = name.to_string_lossy();
-            Error::new(Kind::NotFound, format!("the MPI library has no {name}"))
+            Error::new(ErrorKind::NotFound, format!("the MPI library has no {name}"))
         };
         let found =
             Library::find().and_then(|library| library.symbol(name)).ok_or_else(not_found)?;
@@ -252,7 +252,7 @@ impl Comm {
     /// are sized for the longest, so no process should pass much.
     ///
     /// # Errors
-    /// `MPI_Allreduce` or `MPI_Allgather` failed, or MPI is not running; [`Kind::NoRoom`] on every
+    /// `MPI_Allreduce` or `MPI_Allgather` failed, or MPI is not running; [`ErrorKind::NoRoom`] on every
     /// process if one passes more than MPI can count.
     pub fn allgather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         let longest = -self.allreduce_min_i64(-(bytes.len() as i64))?;
@@ -264,7 +264,7 @@ impl Comm {
         let record = longest as usize + LENGTH_PREFIX;
         if c_int::try_from(record).is_err() {
             let what = format!("MPI_Allgather of {longest} bytes");
-            return Err(Error::new(Kind::NoRoom, what));
+            return Err(Error::new(ErrorKind::NoRoom, what));
         }
         let mut own = (bytes.len() as u32).to_le_bytes().to_vec();
         own.extend(bytes);
@@ -275,7 +275,7 @@ impl Comm {
             let (len, bytes) = record.split_at(LENGTH_PREFIX);
             let len = len.iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte));
             bytes.get(..len).map(<[u8]>::to_vec).ok_or_else(|| {
-                Error::new(Kind::System, format!("MPI_Allgather gave a length of {len}"))
+                Error::new(ErrorKind::System, format!("MPI_Allgather gave a length of {len}"))
             })
         };
         all.chunks(record).map(one).collect()
@@ -307,7 +307,7 @@ impl Comm {
 /// A number that cannot be negative if MPI works.
 fn not_negative(number: c_int, name: &str) -> Result<u32> {
     u32::try_from(number)
-        .map_err(|_| Error::new(Kind::System, format!("{name} gave the number {number}")))
+        .map_err(|_| Error::new(ErrorKind::System, format!("{name} gave the number {number}")))
 }
 
 #[cfg(test)]

@@ -251,7 +251,7 @@ impl Mappings {
 /// `struct procmap_query` of linux/fs.h.
 #[repr(C)]
 #[derive(Default)]
-struct Query {
+struct MappingQuery {
     size: u64,
     flags: u64,
     address: u64,
@@ -267,9 +267,9 @@ struct Query {
     rest: [u64; 4],
 }
 
-impl Query {
+impl MappingQuery {
     /// `PROCMAP_QUERY`.
-    const CALL: libc::Ioctl = libc::_IOWR::<Query>(b'f' as u32, 17);
+    const CALL: libc::Ioctl = libc::_IOWR::<MappingQuery>(b'f' as u32, 17);
     /// `PROCMAP_QUERY_VMA_WRITABLE`.
     const WRITABLE: u64 = 2;
     /// `PROCMAP_QUERY_VMA_SHARED`.
@@ -277,8 +277,8 @@ impl Query {
 
     fn access(&self) -> Access {
         Access {
-            writable: self.access & Query::WRITABLE != 0,
-            shared: self.access & Query::SHARED != 0,
+            writable: self.access & MappingQuery::WRITABLE != 0,
+            shared: self.access & MappingQuery::SHARED != 0,
             file: self.inode != 0,
         }
     }
@@ -286,10 +286,10 @@ impl Query {
 
 /// The mapping at an address, if there is one. `None`: `maps` does not answer.
 fn tell(maps: &File, address: u64) -> Option<Option<(Range<u64>, Access)>> {
-    let size = size_of::<Query>() as u64;
-    let mut query = Query { size, address, ..Query::default() };
+    let size = size_of::<MappingQuery>() as u64;
+    let mut query = MappingQuery { size, address, ..MappingQuery::default() };
     // SAFETY: the kernel reads and writes the struct, which is ours and of the size that it names.
-    let status = unsafe { libc::ioctl(maps.as_raw_fd(), Query::CALL, &raw mut query) };
+    let status = unsafe { libc::ioctl(maps.as_raw_fd(), MappingQuery::CALL, &raw mut query) };
     if status != 0 {
         let error = std::io::Error::last_os_error();
         return (error.raw_os_error() == Some(libc::ENOENT)).then_some(None);

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// The longest value in bytes.
 const MOST: usize = 512;
@@ -25,7 +25,7 @@ pub fn set(file: &File, name: &CStr, value: &[u8]) -> Result<()> {
     let error = io::Error::last_os_error();
     Err(match error.raw_os_error() {
         Some(libc::EOPNOTSUPP | libc::ENOSYS) => {
-            Error::new(Kind::System, "this file system keeps no extended attributes")
+            Error::new(ErrorKind::System, "this file system keeps no extended attributes")
         }
         _ => Error::system("an extended attribute cannot be set", &error),
     })

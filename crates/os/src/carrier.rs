@@ -14,11 +14,11 @@ use rustix::io::Errno;
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
 
 use crate::descriptors::GuardedFd;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// Bytes to copy.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
+pub struct CarriedBytes {
     /// Where the bytes are.
     pub from: *const u8,
     /// Where they go, in memory that the carrier shares with this process.
@@ -29,7 +29,7 @@ pub struct Piece {
 
 /// What a carrier tells others by when it has copied everything: it sets these bits of a word in shared
 /// memory.
-pub type Mark<'a> = (&'a AtomicU64, u64);
+pub type CarrierMark<'a> = (&'a AtomicU64, u64);
 
 /// A carrier under way. If it is dropped, the carrier goes on.
 #[derive(Debug)]
@@ -37,23 +37,23 @@ pub struct Carrier {
     process: u32,
     /// Its pidfd, which the application may close.
     end: GuardedFd<OwnedFd>,
-    done: Done,
+    done: DoneWord,
 }
 
 /// A word that the carrier shares: not 0 once it has copied everything. Its exit status may be another's: the
 /// application may wait for all children, of whatever kind (`__WALL`).
 #[derive(Debug)]
-struct Done(NonNull<AtomicU64>);
+struct DoneWord(NonNull<AtomicU64>);
 
-impl Done {
-    fn new() -> Result<Done> {
+impl DoneWord {
+    fn new() -> Result<DoneWord> {
         let (access, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping at an address of the system's choice.
         let at =
             unsafe { libc::mmap(std::ptr::null_mut(), size_of::<u64>(), access, flags, -1, 0) };
         match NonNull::new(at.cast::<AtomicU64>()) {
-            Some(word) if at != libc::MAP_FAILED => Ok(Done(word)),
+            Some(word) if at != libc::MAP_FAILED => Ok(DoneWord(word)),
             _ => Err(Error::errno("mmap of a word that processes share")),
         }
     }
@@ -64,7 +64,7 @@ impl Done {
     }
 }
 
-impl Drop for Done {
+impl Drop for DoneWord {
     fn drop(&mut self) {
         // SAFETY: this mapping, which nobody else uses.
         unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<u64>()) };
@@ -72,9 +72,9 @@ impl Drop for Done {
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread.
-unsafe impl Send for Done {}
+unsafe impl Send for DoneWord {}
 // SAFETY: the word is atomic.
-unsafe impl Sync for Done {}
+unsafe impl Sync for DoneWord {}
 
 /// The arguments of `clone3` (Linux 5.3), as far as they are used here.
 #[repr(C)]
@@ -102,8 +102,8 @@ impl Carrier {
     ///
     /// # Errors
     /// The system has no such call, forbids it, or has no room for a process or its page tables.
-    pub unsafe fn start(pieces: &[Piece], mark: Option<Mark<'_>>) -> Result<Carrier> {
-        let done = Done::new()?;
+    pub unsafe fn start(pieces: &[CarriedBytes], mark: Option<CarrierMark<'_>>) -> Result<Carrier> {
+        let done = DoneWord::new()?;
         let mut end: libc::c_int = -1;
         let arguments = CloneArguments {
             flags: libc::CLONE_PIDFD as u64 | CLONE_CLEAR_SIGHAND,
@@ -189,7 +189,7 @@ impl Carrier {
 }
 
 fn ended(how: &str) -> Error {
-    Error::new(Kind::System, format!("the process that copied for it has ended: {how}"))
+    Error::new(ErrorKind::System, format!("the process that copied for it has ended: {how}"))
 }
 
 /// A descriptor of a process (`pidfd`), for [`await_end`]. `None`: there is no such process.
@@ -227,7 +227,7 @@ pub fn await_end(process: &OwnedFd) -> Result<()> {
 ///
 /// # Safety
 /// As for [`Carrier::start`]; to be called in the child only.
-unsafe fn carry(pieces: &[Piece], mark: Option<Mark<'_>>, done: &AtomicU64) -> ! {
+unsafe fn carry(pieces: &[CarriedBytes], mark: Option<CarrierMark<'_>>, done: &AtomicU64) -> ! {
     // SAFETY: system calls without memory, or with constants; none allocates or takes a lock. The copies are the
     // caller's promise.
     unsafe {
@@ -309,7 +309,7 @@ mod tests {
         let (_memory, mapping) = target(len);
         // SAFETY: within the mapping.
         let to = unsafe { mapping.base().as_ptr().add(8) };
-        let pieces = [Piece { from: source.as_ptr(), to, len }];
+        let pieces = [CarriedBytes { from: source.as_ptr(), to, len }];
         // SAFETY: both live until the carrier has ended; the target is a shared mapping.
         let carrier = unsafe { Carrier::start(&pieces, Some((word(&mapping), 2))) }.unwrap();
         source.fill(2);
@@ -337,7 +337,7 @@ mod tests {
         let (_memory, mapping) = target(source.len());
         // SAFETY: within the mapping.
         let to = unsafe { mapping.base().as_ptr().add(8) };
-        let pieces = [Piece { from: source.as_ptr(), to, len: source.len() }];
+        let pieces = [CarriedBytes { from: source.as_ptr(), to, len: source.len() }];
         for _ in 0..20 {
             // SAFETY: both live until the carrier has ended; the target is a shared mapping.
             let carrier = unsafe { Carrier::start(&pieces, None) }.unwrap();
@@ -355,7 +355,7 @@ mod tests {
         let (_memory, mapping) = target(4096);
         // SAFETY: within the mapping.
         let to = unsafe { mapping.base().as_ptr().add(8) };
-        let pieces = [Piece { from: source.as_ptr(), to, len: 4096 }];
+        let pieces = [CarriedBytes { from: source.as_ptr(), to, len: 4096 }];
         // SAFETY: both live until the carrier has ended; the target is a shared mapping.
         let carrier = unsafe { Carrier::start(&pieces, None) }.unwrap();
         let process = carrier.process() as libc::pid_t;
@@ -373,7 +373,7 @@ mod tests {
         let (_memory, mapping) = target(len);
         // SAFETY: within the mapping.
         let to = unsafe { mapping.base().as_ptr().add(8) };
-        let pieces = [Piece { from: source.as_ptr(), to, len }];
+        let pieces = [CarriedBytes { from: source.as_ptr(), to, len }];
         // SAFETY: both live until the carrier has ended; the target is a shared mapping.
         let carrier = unsafe { Carrier::start(&pieces, None) }.unwrap();
         // SAFETY: what an application does that closes everything.
@@ -390,7 +390,7 @@ mod tests {
         let (_memory, mapping) = target(4096);
         // SAFETY: within the mapping.
         let to = unsafe { mapping.base().as_ptr().add(8) };
-        let pieces = [Piece { from: 4096 as *const u8, to, len: 64 }];
+        let pieces = [CarriedBytes { from: 4096 as *const u8, to, len: 64 }];
         // SAFETY: it is the child alone that reads what is not there.
         let carrier = unsafe { Carrier::start(&pieces, Some((word(&mapping), 2))) }.unwrap();
         let error = carrier.wait().unwrap_err();

@@ -10,7 +10,7 @@ mod size_limit;
 
 use std::ffi::CString;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd as _, IntoRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -30,7 +30,7 @@ pub use probe::probe_room;
 pub use size_limit::SizeLimitOutlived;
 
 use super::descriptors;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// Whether a file must survive a crash of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub fn create(path: &Path) -> Result<File> {
     let made = match new() {
         // The names of temporary files are predictable: an existing file, perhaps another user's, is not
         // written to.
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             fs::remove_file(path).and_then(|()| new())
         }
         made => made,
@@ -65,7 +65,7 @@ pub fn create(path: &Path) -> Result<File> {
 /// with the lock of [`create`].
 ///
 /// # Errors
-/// [`Kind::Corrupt`] if it belongs to another user; else the system's, with the path.
+/// [`ErrorKind::Corrupt`] if it belongs to another user; else the system's, with the path.
 pub fn open_shared(path: &Path) -> Result<File> {
     loop {
         let file = OpenOptions::new()
@@ -115,7 +115,7 @@ pub fn is_in_use(path: &Path) -> bool {
 /// `None`. Without locks in the file system, no process counts.
 ///
 /// # Errors
-/// [`Kind::Invalid`] if something that is no regular file is there; [`Kind::Corrupt`] if it is another user's, or a link
+/// [`ErrorKind::Invalid`] if something that is no regular file is there; [`ErrorKind::Corrupt`] if it is another user's, or a link
 /// of another user's; else the system's, with the path.
 pub fn create_exclusive(path: &Path) -> Result<Option<File>> {
     let failed = |e: std::io::Error| Error::system(format!("create {}", path.display()), &e);
@@ -137,7 +137,7 @@ pub fn create_exclusive(path: &Path) -> Result<Option<File>> {
     check_whose(&file, path)?;
     // SAFETY: an open descriptor; the lock goes with it.
     let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
-    if !locked && std::io::Error::last_os_error().kind() == ErrorKind::WouldBlock {
+    if !locked && std::io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock {
         return Ok(None);
     }
     file.set_len(0).map_err(failed)?;
@@ -169,7 +169,7 @@ pub fn check_writable(directory: &Path) -> Result<()> {
 /// Opens the file at `path` for reading. Does not block on a pipe.
 ///
 /// # Errors
-/// [`Kind::NotFound`] if there is no such file; [`Kind::Corrupt`] if it is a directory, a device, a
+/// [`ErrorKind::NotFound`] if there is no such file; [`ErrorKind::Corrupt`] if it is a directory, a device, a
 /// pipe or a socket; else the system's. All name the path.
 pub fn open(path: &Path) -> Result<File> {
     open_with(path, 0).map(|(file, _)| file)
@@ -181,7 +181,11 @@ pub fn open(path: &Path) -> Result<File> {
 /// The errors of [`open`].
 fn open_with(path: &Path, flags: i32) -> Result<(File, Metadata)> {
     let failed = |e: io::Error| {
-        let kind = if e.kind() == ErrorKind::NotFound { Kind::NotFound } else { Kind::System };
+        let kind = if e.kind() == io::ErrorKind::NotFound {
+            ErrorKind::NotFound
+        } else {
+            ErrorKind::System
+        };
         Error::new(kind, format!("open {}: {e}", path.display()))
     };
     // Has no effect on regular files.
@@ -194,7 +198,7 @@ fn open_with(path: &Path, flags: i32) -> Result<(File, Metadata)> {
         return Ok((file, found));
     }
     let what = if kind.is_dir() { "a directory" } else { "a device, a pipe or a socket" };
-    Err(Error::new(Kind::Corrupt, format!("{} is {what}, not a file", path.display())))
+    Err(Error::new(ErrorKind::Corrupt, format!("{} is {what}, not a file", path.display())))
 }
 
 /// The length in bytes of the open file `file` (`path` in messages).
@@ -210,7 +214,7 @@ pub fn len(file: &File, path: &Path) -> Result<u64> {
 /// Writes all of `bytes` at `offset` (in bytes) of `file` (`path` in messages).
 ///
 /// # Errors
-/// [`Kind::NoRoom`] if the file system or the quota is full, else the system's, with the path.
+/// [`ErrorKind::NoRoom`] if the file system or the quota is full, else the system's, with the path.
 pub fn write_all_at(file: &File, bytes: &[u8], offset: u64, path: &Path) -> Result<()> {
     file.write_all_at(bytes, offset).map_err(|e| {
         write_error(format!("write {} bytes at {offset} of {}", bytes.len(), path.display()), &e)
@@ -220,11 +224,15 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64, path: &Path) -> Resu
 /// Reads `bytes.len()` bytes at `offset` (in bytes) of `file` (`path` in messages).
 ///
 /// # Errors
-/// [`Kind::Corrupt`] if the file ends too early, else the system's, with the path.
+/// [`ErrorKind::Corrupt`] if the file ends too early, else the system's, with the path.
 pub fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64, path: &Path) -> Result<()> {
     let len = bytes.len();
     file.read_exact_at(bytes, offset).map_err(|e| {
-        let kind = if e.kind() == ErrorKind::UnexpectedEof { Kind::Corrupt } else { Kind::System };
+        let kind = if e.kind() == io::ErrorKind::UnexpectedEof {
+            ErrorKind::Corrupt
+        } else {
+            ErrorKind::System
+        };
         Error::new(kind, format!("read {len} bytes at {offset} of {}: {e}", path.display()))
     })
 }
@@ -287,7 +295,7 @@ fn cannot_sync(error: &io::Error) -> bool {
 /// file is synced; otherwise it is only flushed by a close, as network file systems do.
 ///
 /// # Errors
-/// [`Kind::NoRoom`] if the file system or the quota is full, else the system's, with the path. What was
+/// [`ErrorKind::NoRoom`] if the file system or the quota is full, else the system's, with the path. What was
 /// written before may then be lost.
 pub fn finish_write(file: &File, path: &Path, durability: Durability) -> Result<()> {
     if durability == Durability::Synced {
@@ -303,7 +311,7 @@ pub fn finish_write(file: &File, path: &Path, durability: Durability) -> Result<
     }
     let error = io::Error::last_os_error();
     match error.kind() {
-        ErrorKind::Interrupted => Ok(()),
+        io::ErrorKind::Interrupted => Ok(()),
         _ => Err(write_error(format!("close {}", path.display()), &error)),
     }
 }
@@ -351,10 +359,10 @@ pub fn sync_directory(directory: &Path) -> Result<()> {
 /// The system's, with the path.
 pub fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
-        Err(e) if e.kind() != ErrorKind::NotFound => {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
             // In a sticky directory like /tmp only the owner can remove a file.
             let whose =
-                owner::other_owner_at(path).filter(|_| e.kind() == ErrorKind::PermissionDenied);
+                owner::other_owner_at(path).filter(|_| e.kind() == io::ErrorKind::PermissionDenied);
             let whose = whose.map_or(String::new(), |whose| format!(", which belongs to {whose}"));
             Err(Error::system(format!("remove {}{whose}", path.display()), &e))
         }
@@ -371,7 +379,7 @@ pub fn list<T>(directory: &Path, select: impl Fn(&str) -> Option<T>) -> Result<V
     let failed = |e: io::Error| Error::system(format!("list {}", directory.display()), &e);
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(failed(e)),
     };
     let mut selected = Vec::new();
@@ -398,7 +406,7 @@ pub fn free_space(path: &Path) -> Result<u64> {
             return Ok(u64::from(stat.f_bavail).saturating_mul(u64::from(stat.f_frsize)));
         }
         let error = io::Error::last_os_error();
-        if error.kind() != ErrorKind::Interrupted {
+        if error.kind() != io::ErrorKind::Interrupted {
             return Err(Error::system(format!("statvfs {}", path.display()), &error));
         }
     }
@@ -408,7 +416,7 @@ pub fn free_space(path: &Path) -> Result<u64> {
 pub(super) fn write_error(what: String, error: &io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {
-            Error::new(Kind::NoRoom, format!("{what}: {error}"))
+            Error::new(ErrorKind::NoRoom, format!("{what}: {error}"))
         }
         _ => Error::system(what, error),
     }

@@ -44,8 +44,8 @@ impl Registry {
     /// Runs `work` while no process is forked.
     fn with<T>(&self, work: impl FnOnce(&mut Entries) -> T) -> T {
         /// Unlocks, also after a panic.
-        struct Held<'a>(&'a Registry);
-        impl Drop for Held<'_> {
+        struct RegistryLock<'a>(&'a Registry);
+        impl Drop for RegistryLock<'_> {
             fn drop(&mut self) {
                 // SAFETY: locked by this thread.
                 unsafe { libc::pthread_mutex_unlock(self.0.lock.get()) };
@@ -53,7 +53,7 @@ impl Registry {
         }
         // SAFETY: a mutex that lives as long as the process.
         unsafe { libc::pthread_mutex_lock(self.lock.get()) };
-        let _held = Held(self);
+        let _held = RegistryLock(self);
         // SAFETY: under the lock; `work` cannot come here again, as it would wait for itself.
         work(unsafe { &mut *self.entries.get() })
     }

@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 
 use super::fork::CloseOnFork;
 use super::network;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// Where the locked bytes begin: behind everything that is written.
 const LOCKS: u64 = 1 << 40;
@@ -51,7 +51,7 @@ impl LiveLocks {
     /// Takes the lock of `subject` for as long as this lives. To take it again is no error.
     ///
     /// # Errors
-    /// [`Kind::OtherJob`], naming the process that holds it; [`Kind::System`] if the file system has no such locks.
+    /// [`ErrorKind::OtherJob`], naming the process that holds it; [`ErrorKind::System`] if the file system has no such locks.
     pub fn take(&self, subject: &str) -> Result<()> {
         let failed =
             |error: &io::Error| Error::system(format!("lock {}", self.path.display()), error);
@@ -83,7 +83,7 @@ impl LiveLocks {
         let who = text.trim_end_matches('\0').strip_prefix(&format!("{hash:016x} "));
         let who = who.filter(|who| read.is_ok() && !who.contains(char::is_control));
         Error::new(
-            Kind::OtherJob,
+            ErrorKind::OtherJob,
             format!(
                 "{subject} is being written by {}, which is at work ({})",
                 who.unwrap_or("another process"),
@@ -123,7 +123,7 @@ mod tests {
         one.take("\"x\" of rank 0").unwrap();
         one.take("\"x\" of rank 0").unwrap();
         let error = other.take("\"x\" of rank 0").unwrap_err();
-        assert_eq!(error.kind(), Kind::OtherJob);
+        assert_eq!(error.kind(), ErrorKind::OtherJob);
         let owner =
             format!("\"x\" of rank 0 is being written by process {} on ", std::process::id());
         assert!(error.to_string().starts_with(&owner), "{error}");

@@ -16,7 +16,7 @@ use rustix::process::{getrlimit, Resource};
 use crate::memory::page_size;
 use crate::shared::SharedMemory;
 use crate::threads;
-use errors::{Error, Kind as ErrorKind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// The alignment of every mapping in bytes: that of the huge pages of x86-64, and of aarch64 with
 /// 4 KiB pages.
@@ -30,12 +30,12 @@ const LARGE: usize = 64 << 20;
 pub struct Mapping {
     base: NonNull<u8>,
     len: usize,
-    kind: Kind,
+    kind: MappingKind,
 }
 
 /// The kind of a mapping's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MappingKind {
     /// Private pages.
     Private,
     /// Shared pages.
@@ -90,7 +90,7 @@ impl Mapping {
             base
         };
         match NonNull::new(base) {
-            Some(base) => Ok(Mapping { base, len, kind: Kind::Private }),
+            Some(base) => Ok(Mapping { base, len, kind: MappingKind::Private }),
             None => Err(Error::new(ErrorKind::Internal, "mmap gave the null address")),
         }
     }
@@ -103,8 +103,8 @@ impl Mapping {
     pub fn of(memory: &SharedMemory) -> Result<Mapping> {
         let mut mapping = Mapping::reserve(memory.len() as usize)?;
         let (kind, promise) = match memory.is_huge() {
-            true => (Kind::SharedHuge, 0),
-            false => (Kind::Shared, libc::MAP_NORESERVE),
+            true => (MappingKind::SharedHuge, 0),
+            false => (MappingKind::Shared, libc::MAP_NORESERVE),
         };
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_FIXED | promise;
@@ -126,7 +126,7 @@ impl Mapping {
     }
 
     /// The kind of the mapping's pages.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> MappingKind {
         self.kind
     }
 
@@ -157,7 +157,7 @@ impl Mapping {
     /// # Errors
     /// The kernel has no transparent huge pages.
     pub fn advise_huge(&self, on: bool) -> Result<()> {
-        if self.kind == Kind::SharedHuge {
+        if self.kind == MappingKind::SharedHuge {
             return Ok(());
         }
         let advice = if on { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
@@ -218,9 +218,9 @@ impl Mapping {
             return self.addresses(&range).map(drop);
         }
         let advice = match self.kind {
-            Kind::Private => libc::MADV_DONTNEED,
+            MappingKind::Private => libc::MADV_DONTNEED,
             // For shared memory MADV_DONTNEED would only unmap the pages.
-            Kind::Shared | Kind::SharedHuge => libc::MADV_REMOVE,
+            MappingKind::Shared | MappingKind::SharedHuge => libc::MADV_REMOVE,
         };
         // SAFETY: the caller says that nobody uses these bytes; it changes no other page.
         unsafe { self.advise(&whole, advice, "giving pages back") }
@@ -431,7 +431,7 @@ mod tests {
             }
             mapping.discard(1..3 * page + 1).unwrap();
             match mapping.kind() {
-                Kind::Private => {
+                MappingKind::Private => {
                     assert_eq!(resident(&mapping, 0..4 * page), [true, false, false, true]);
                 }
                 _ => assert_eq!(blocks(), 2),

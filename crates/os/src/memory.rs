@@ -164,7 +164,7 @@ fn physical_below(proc: &Path, cgroups: &Path) -> Result<Physical> {
     let mut available = kib_of(&text, "MemAvailable").ok_or_else(|| missing("MemAvailable"))?;
 
     let membership = fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
-    for group in Group::of(&membership, cgroups) {
+    for group in ControlGroup::of(&membership, cgroups) {
         if let Some((limit, free)) = group.limit_and_free() {
             total = total.min(limit);
             available = available.min(free);
@@ -190,33 +190,33 @@ fn kib_of(meminfo: &str, field: &str) -> Option<u64> {
 }
 
 /// A control group whose limits apply to this process.
-struct Group {
+struct ControlGroup {
     directory: PathBuf,
-    files: &'static Files,
+    files: &'static ControlGroupFiles,
 }
 
 /// The file names of one version of control groups.
-struct Files {
+struct ControlGroupFiles {
     limit: &'static str,
     usage: &'static str,
     /// The key in `memory.stat` of droppable file pages, in bytes.
     droppable: &'static str,
 }
 
-const V1: Files = Files {
+const V1: ControlGroupFiles = ControlGroupFiles {
     limit: "memory.limit_in_bytes",
     usage: "memory.usage_in_bytes",
     droppable: "total_inactive_file",
 };
 
-const V2: Files =
-    Files { limit: "memory.max", usage: "memory.current", droppable: "inactive_file" };
+const V2: ControlGroupFiles =
+    ControlGroupFiles { limit: "memory.max", usage: "memory.current", droppable: "inactive_file" };
 
-impl Group {
+impl ControlGroup {
     /// The control groups in `membership` (`/proc/self/cgroup`), innermost first: a limit may be set at
     /// any level. In a container the paths may be the host's, of which only the root is visible;
     /// directories that do not exist have no files and so no limits.
-    fn of(membership: &str, cgroups: &Path) -> Vec<Group> {
+    fn of(membership: &str, cgroups: &Path) -> Vec<ControlGroup> {
         let mut groups = Vec::new();
         for line in membership.lines() {
             let mut fields = line.splitn(3, ':');
@@ -235,7 +235,7 @@ impl Group {
                 continue;
             };
             for level in Path::new(name.trim_start_matches('/')).ancestors() {
-                groups.push(Group { directory: root.join(level), files });
+                groups.push(ControlGroup { directory: root.join(level), files });
             }
         }
         groups

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::lock::Lock;
 use super::private;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// The pause between two attempts: short compared to registering a chunk.
 const RETRY_INTERVAL: Duration = Duration::from_micros(500);
@@ -68,7 +68,7 @@ impl NodeLock {
                     at_most.as_secs_f64(),
                     self.path.display()
                 );
-                return Err(Error::new(Kind::System, what));
+                return Err(Error::new(ErrorKind::System, what));
             }
             thread::sleep(RETRY_INTERVAL);
         }

@@ -14,7 +14,7 @@ use crate::files;
 use crate::flush::{drain, Instruction, LINE};
 use crate::memory::page_size;
 use crate::mounts::mount_of;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// A crash, and what it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -370,7 +370,7 @@ fn map(file: &File, len: u64, flags: libc::c_int) -> Result<NonNull<u8>> {
         return Err(Error::errno(format!("mmap of {len} bytes")));
     }
     NonNull::new(base.cast())
-        .ok_or_else(|| Error::new(Kind::Internal, "mmap gave the null address"))
+        .ok_or_else(|| Error::new(ErrorKind::Internal, "mmap gave the null address"))
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ impl Scan {
         map: &File,
         mut found: impl FnMut(Range<u64>),
     ) -> std::io::Result<()> {
-        let mut ranges = vec![Found::default(); STRETCHES];
+        let mut ranges = vec![PageRegion::default(); STRETCHES];
         self.size = size_of::<Scan>() as u64;
         while self.start < self.end {
             (self.ranges, self.ranges_len) = (ranges.as_mut_ptr() as u64, ranges.len() as u64);
@@ -79,7 +79,7 @@ impl Scan {
 /// `struct page_region` of linux/fs.h.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Found {
+struct PageRegion {
     start: u64,
     end: u64,
     categories: u64,

@@ -13,7 +13,7 @@ use rustix::process::{getrlimit, Resource};
 use super::descriptors::GuardedFd;
 use super::mapping::{Mapping, ALIGNMENT};
 use super::memory::free_reserved_huge_pages;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// Shared memory. Its length is sealed, so that a mapping never loses pages.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl SharedMemory {
         // Exceeding it kills the process, unless SIGXFSZ is ignored.
         if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|limit| len > *limit) {
             return Err(Error::new(
-                Kind::System,
+                ErrorKind::System,
                 format!("{}: files have {limit} bytes at most (RLIMIT_FSIZE)", what("ftruncate")),
             ));
         }
@@ -129,7 +129,7 @@ impl SharedMemory {
         let huge = fstatfs(&file).is_ok_and(|system| system.f_type == HUGETLBFS);
         if !seals.contains(sealed()) || len == 0 {
             return Err(Error::new(
-                Kind::Corrupt,
+                ErrorKind::Corrupt,
                 format!("received memory of {len} bytes, whose length may change"),
             ));
         }

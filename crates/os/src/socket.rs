@@ -25,7 +25,7 @@ use rustix::process::{geteuid, pidfd_open, Pid, PidfdFlags};
 use super::files;
 use super::fork::CloseOnFork;
 use super::lock::Lock;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// The longest message in bytes.
 pub(crate) const LONGEST_MESSAGE: usize = 64 << 10;
@@ -44,7 +44,7 @@ pub struct Socket(CloseOnFork<OwnedFd>);
 
 /// A received message.
 #[derive(Debug)]
-pub struct Message {
+pub struct ReceivedMessage {
     /// Its bytes.
     pub bytes: Vec<u8>,
     /// Its files.
@@ -76,41 +76,41 @@ pub fn listen_at(path: &Path) -> Result<Option<Listener>> {
 /// The listener is another user's.
 pub fn connect_to(path: &Path) -> Result<Option<Socket>> {
     match connect_at(path)? {
-        Answer::Connected(socket) => {
+        ConnectResult::Connected(socket) => {
             socket.check_user()?;
             Ok(Some(socket))
         }
-        Answer::Busy | Answer::Nobody => Ok(None),
+        ConnectResult::Busy | ConnectResult::Nobody => Ok(None),
     }
 }
 
 /// The result of connecting to a path.
-enum Answer {
+enum ConnectResult {
     Connected(Socket),
     /// The listener's queue is full.
     Busy,
     Nobody,
 }
 
-impl Answer {
+impl ConnectResult {
     fn is_there(&self) -> bool {
-        !matches!(self, Answer::Nobody)
+        !matches!(self, ConnectResult::Nobody)
     }
 }
 
-fn connect_at(path: &Path) -> Result<Answer> {
+fn connect_at(path: &Path) -> Result<ConnectResult> {
     let what = || format!("connecting to {}", path.display());
     let failed = |error: Errno| Error::system(what(), &error.into());
     let socket = CloseOnFork::new(|| Ok(new(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?));
     let socket = socket.map_err(|error| Error::system(what(), &error))?;
     match connect(&socket, &SocketAddrUnix::new(path).map_err(failed)?) {
         Ok(()) => {}
-        Err(Errno::CONNREFUSED | Errno::NOENT) => return Ok(Answer::Nobody),
-        Err(Errno::AGAIN) => return Ok(Answer::Busy),
+        Err(Errno::CONNREFUSED | Errno::NOENT) => return Ok(ConnectResult::Nobody),
+        Err(Errno::AGAIN) => return Ok(ConnectResult::Busy),
         Err(error) => return Err(failed(error)),
     }
     ioctl_fionbio(&socket, false).map_err(failed)?;
-    Ok(Answer::Connected(Socket(socket)))
+    Ok(ConnectResult::Connected(Socket(socket)))
 }
 
 /// The lock for creating and removing sockets in the directory of `path`.
@@ -216,7 +216,7 @@ impl Socket {
     ///
     /// # Errors
     /// A message arrived incomplete.
-    pub fn receive(&self) -> Result<Option<Message>> {
+    pub fn receive(&self) -> Result<Option<ReceivedMessage>> {
         let mut bytes = vec![0; LONGEST_MESSAGE];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -238,13 +238,13 @@ impl Socket {
             }
         }
         if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
-            return Err(Error::new(Kind::Corrupt, "a message did not arrive whole"));
+            return Err(Error::new(ErrorKind::Corrupt, "a message did not arrive whole"));
         }
         if received.bytes == 0 {
             return Ok(None);
         }
         bytes.truncate(received.bytes);
-        Ok(Some(Message { bytes, files }))
+        Ok(Some(ReceivedMessage { bytes, files }))
     }
 
     /// Closes the connection, and wakes threads that receive on it.

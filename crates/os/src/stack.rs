@@ -54,13 +54,13 @@ pub fn is_left_closely(address: u64, prefix: &CStr) -> bool {
 
 /// Where the stack of the routine ends that has called the function of this name.
 fn end_of_caller(prefix: &CStr) -> Option<u64> {
-    let mut search = Search { prefix, frames: 0, is_next: false, end: None };
+    let mut search = StackSearch { prefix, frames: 0, is_next: false, end: None };
     // SAFETY: the function below takes what is passed here, and is called before this returns.
     unsafe { _Unwind_Backtrace(look_at_frame, (&raw mut search).cast()) };
     search.end
 }
 
-struct Search<'a> {
+struct StackSearch<'a> {
     prefix: &'a CStr,
     frames: usize,
     /// The frame that was looked at is that of the function.
@@ -71,7 +71,7 @@ struct Search<'a> {
 /// Goes on (0) to the frame of the routine that has called the function.
 extern "C" fn look_at_frame(frame: *mut c_void, search: *mut c_void) -> c_int {
     // SAFETY: the caller passes its own, which nothing else uses meanwhile.
-    let search = unsafe { &mut *search.cast::<Search<'_>>() };
+    let search = unsafe { &mut *search.cast::<StackSearch<'_>>() };
     if search.is_next {
         // SAFETY: the unwinder passes the frame that it is at.
         search.end = Some(unsafe { _Unwind_GetCFA(frame) } as u64);

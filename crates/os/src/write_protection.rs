@@ -24,7 +24,7 @@ pub struct WriteProtection {
 
 /// What has happened to registered memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum MemoryEvent {
     /// A thread wants to write to this address, and waits.
     Write(u64),
     /// The application discards or has unmapped this range. It goes on now that this has been read.
@@ -55,30 +55,30 @@ pub(crate) struct Api {
 
 /// `struct uffdio_range`.
 #[repr(C)]
-pub(crate) struct Place {
+pub(crate) struct UserfaultRange {
     start: u64,
     len: u64,
 }
 
 /// `struct uffdio_register`.
 #[repr(C)]
-pub(crate) struct Registration {
-    pub(crate) place: Place,
+pub(crate) struct UserfaultRegistration {
+    pub(crate) place: UserfaultRange,
     pub(crate) mode: u64,
     pub(crate) calls: u64,
 }
 
 /// `struct uffdio_writeprotect`.
 #[repr(C)]
-struct Protection {
-    place: Place,
+struct UserfaultProtection {
+    place: UserfaultRange,
     mode: u64,
 }
 
 /// `struct uffd_msg`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Message {
+struct UserfaultMessage {
     event: u8,
     reserved: [u8; 7],
     /// By event: flags and address; the addresses before and now, and bytes; start and end.
@@ -88,10 +88,10 @@ struct Message {
 const TYPE: u32 = 0xaa;
 pub(crate) const VERSION: u64 = 0xaa;
 pub(crate) const API: libc::Ioctl = libc::_IOWR::<Api>(TYPE, 0x3f);
-pub(crate) const REGISTER: libc::Ioctl = libc::_IOWR::<Registration>(TYPE, 0);
-pub(crate) const UNREGISTER: libc::Ioctl = libc::_IOR::<Place>(TYPE, 1);
-const WAKE: libc::Ioctl = libc::_IOR::<Place>(TYPE, 2);
-const WRITE_PROTECT: libc::Ioctl = libc::_IOWR::<Protection>(TYPE, 6);
+pub(crate) const REGISTER: libc::Ioctl = libc::_IOWR::<UserfaultRegistration>(TYPE, 0);
+pub(crate) const UNREGISTER: libc::Ioctl = libc::_IOR::<UserfaultRange>(TYPE, 1);
+const WAKE: libc::Ioctl = libc::_IOR::<UserfaultRange>(TYPE, 2);
+const WRITE_PROTECT: libc::Ioctl = libc::_IOWR::<UserfaultProtection>(TYPE, 6);
 /// Of /dev/userfaultfd: a new descriptor.
 const NEW: libc::Ioctl = libc::_IO(TYPE, 0);
 
@@ -152,7 +152,7 @@ impl WriteProtection {
     /// # Errors
     /// It is no anonymous or shared memory, or not mapped, or another has registered it.
     pub fn register(&self, range: &Range<u64>) -> Result<()> {
-        let mut what = Registration { place: place(range), mode: OF_WRITES, calls: 0 };
+        let mut what = UserfaultRegistration { place: place(range), mode: OF_WRITES, calls: 0 };
         self.call(REGISTER, &mut what).map_err(|error| failed("userfaultfd", range, error))
     }
 
@@ -168,8 +168,12 @@ impl WriteProtection {
     /// # Errors
     /// Some of it is not registered, or not mapped.
     pub fn protect(&self, range: &Range<u64>) -> Result<()> {
-        let set =
-            || self.call(WRITE_PROTECT, &mut Protection { place: place(range), mode: PROTECTED });
+        let set = || {
+            self.call(
+                WRITE_PROTECT,
+                &mut UserfaultProtection { place: place(range), mode: PROTECTED },
+            )
+        };
         let mut done = set();
         // The application is unmapping something, and waits until that is read.
         for _ in 0..PATIENCE {
@@ -184,7 +188,7 @@ impl WriteProtection {
 
     /// Lifts the protection of a registered range; whoever waits goes on. Allocates nothing.
     pub fn lift(&self, range: &Range<u64>) -> Lifted {
-        match self.call(WRITE_PROTECT, &mut Protection { place: place(range), mode: 0 }) {
+        match self.call(WRITE_PROTECT, &mut UserfaultProtection { place: place(range), mode: 0 }) {
             Ok(()) => Lifted::Yes,
             Err(libc::EAGAIN) => Lifted::Later,
             Err(_) => Lifted::Gone,
@@ -220,10 +224,10 @@ impl WriteProtection {
     ///
     /// # Errors
     /// As for [`wait`](Self::wait).
-    pub fn read(&self) -> std::io::Result<Option<Event>> {
+    pub fn read(&self) -> std::io::Result<Option<MemoryEvent>> {
         loop {
-            let mut message = Message::default();
-            let len = size_of::<Message>();
+            let mut message = UserfaultMessage::default();
+            let len = size_of::<UserfaultMessage>();
             let number = self.descriptor.get()?.as_raw_fd();
             // SAFETY: the kernel writes one message, for which there is room.
             let read = unsafe { libc::read(number, (&raw mut message).cast(), len) };
@@ -237,10 +241,13 @@ impl WriteProtection {
             }
             let [first, second, third] = message.arguments;
             match message.event {
-                EVENT_FAULT => return Ok(Some(Event::Write(second))),
-                EVENT_REMOVE | EVENT_UNMAP => return Ok(Some(Event::Gone(first..second))),
+                EVENT_FAULT => return Ok(Some(MemoryEvent::Write(second))),
+                EVENT_REMOVE | EVENT_UNMAP => return Ok(Some(MemoryEvent::Gone(first..second))),
                 EVENT_REMAP => {
-                    return Ok(Some(Event::Moved(first..first + third, second..second + third)))
+                    return Ok(Some(MemoryEvent::Moved(
+                        first..first + third,
+                        second..second + third,
+                    )))
                 }
                 _ => {}
             }
@@ -261,8 +268,8 @@ impl WriteProtection {
     }
 }
 
-pub(crate) fn place(range: &Range<u64>) -> Place {
-    Place { start: range.start, len: range.end - range.start }
+pub(crate) fn place(range: &Range<u64>) -> UserfaultRange {
+    UserfaultRange { start: range.start, len: range.end - range.start }
 }
 
 pub(crate) fn failed(what: &str, range: &Range<u64>, error: i32) -> Error {
@@ -293,7 +300,7 @@ mod tests {
     use super::*;
     use crate::mapping::{Mapping, ALIGNMENT};
 
-    fn next(protection: &WriteProtection) -> Event {
+    fn next(protection: &WriteProtection) -> MemoryEvent {
         assert!(protection.wait().unwrap());
         protection.read().unwrap().unwrap()
     }
@@ -333,7 +340,9 @@ mod tests {
                     wrote.store(1, Ordering::Release);
                 });
                 let at = at as u64;
-                let Event::Write(address) = next(&protection) else { panic!("another event") };
+                let MemoryEvent::Write(address) = next(&protection) else {
+                    panic!("another event")
+                };
                 assert_eq!(address & !4095, start + at);
                 assert_eq!(wrote.load(Ordering::Acquire), 0);
                 assert_eq!(protection.lift(&(start + at..start + at + 4096)), Lifted::Yes);
@@ -364,7 +373,7 @@ mod tests {
             assert!(protection.wait().unwrap());
             // Also for who reads the events: there is one to be read first.
             assert_eq!(protection.lift(&all), Lifted::Later);
-            assert_eq!(next(&protection), Event::Gone(all.start..all.start + 4096));
+            assert_eq!(next(&protection), MemoryEvent::Gone(all.start..all.start + 4096));
             assert_eq!(advised.join().unwrap(), 0);
         });
         assert_eq!(protection.lift(&all), Lifted::Yes);

@@ -14,9 +14,9 @@ use crate::mapping::{Mapping, ALIGNMENT};
 use crate::memory::page_size;
 use crate::residency::{push, Scan, PATH};
 use crate::write_protection::{
-    call, failed, place, Api, Registration, API, OF_WRITES, REGISTER, UNREGISTER, VERSION,
+    call, failed, place, Api, UserfaultRegistration, API, OF_WRITES, REGISTER, UNREGISTER, VERSION,
 };
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// `UFFD_USER_MODE_ONLY`, which is enough here: nobody waits for this process.
 const FOR_ALL_USERS: libc::c_int = 1;
@@ -49,17 +49,17 @@ fn unnoticed_below(root: &Path) -> Option<PathBuf> {
 
 /// Notes writes to the ranges that it watches.
 #[derive(Debug)]
-pub struct Written {
+pub struct WriteWatch {
     descriptor: GuardedFd<OwnedFd>,
     map: GuardedFd<File>,
 }
 
-impl Written {
+impl WriteWatch {
     /// Asks the system, and tries whether its answers are true.
     ///
     /// # Errors
     /// It cannot tell, or what it tells is wrong.
-    pub fn open() -> Result<Written> {
+    pub fn open() -> Result<WriteWatch> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | FOR_ALL_USERS;
         // SAFETY: a system call without memory.
         let made = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
@@ -74,17 +74,17 @@ impl Written {
             Error::system("userfaultfd that notes writes (Linux 6.7)", &error)
         })?;
         let map = File::open(PATH).map_err(|error| Error::system(PATH, &error))?;
-        let written = Written { descriptor: descriptor.into(), map: map.into() };
+        let written = WriteWatch { descriptor: descriptor.into(), map: map.into() };
         written.try_out(|range, into| written.take(range, into))?;
         Ok(written)
     }
 
-    /// Notes writes to a range of whole pages from the next [`Written::take`] on, which still tells all of it.
+    /// Notes writes to a range of whole pages from the next [`WriteWatch::take`] on, which still tells all of it.
     ///
     /// # Errors
     /// Another has registered some of it, or it is not mapped.
     pub fn watch(&self, range: &Range<u64>) -> Result<()> {
-        let mut what = Registration { place: place(range), mode: OF_WRITES, calls: 0 };
+        let mut what = UserfaultRegistration { place: place(range), mode: OF_WRITES, calls: 0 };
         let descriptor =
             self.descriptor.get().map_err(|error| Error::system("userfaultfd", &error))?;
         call(descriptor, REGISTER, &mut what).map_err(|error| failed("userfaultfd", range, error))
@@ -143,7 +143,7 @@ impl Written {
             return Ok(());
         }
         Err(Error::new(
-            Kind::System,
+            ErrorKind::System,
             "the system tells wrongly which pages were written (found out by a trial)",
         ))
     }
@@ -155,8 +155,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// `None`: this system has none.
-    fn open() -> Option<Written> {
-        Written::open().map_err(|why| eprintln!("not tested: {why}")).ok()
+    fn open() -> Option<WriteWatch> {
+        WriteWatch::open().map_err(|why| eprintln!("not tested: {why}")).ok()
     }
 
     fn pages(base: u64, written: &[Range<u64>]) -> BTreeSet<usize> {

@@ -5,10 +5,10 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::pmem::{
-    decode_arrays, encode_arrays, encode_mark, table_len, Array, Mark, Root, LONGEST_NAME, MARKS,
-    MARKS_AT, MARK_LEN, MOST_ARRAYS, MOST_SCALARS, PAGE, ROOTS, ROOT_LEN, SLOTS_AT, TABLES,
+    decode_arrays, encode_arrays, encode_mark, table_len, Array, IterationMark, Root, LONGEST_NAME,
+    MARKS, MARKS_AT, MARK_LEN, MOST_ARRAYS, MOST_SCALARS, PAGE, ROOTS, ROOT_LEN, SLOTS_AT, TABLES,
 };
 use os::files;
 use os::lock::Lock;
@@ -16,7 +16,7 @@ use os::persistent::{make_file, place, unit_of, Domain, Mapped, Survives};
 use os::sync::Mutex;
 use twox_hash::XxHash3_64;
 
-use crate::search::{candidates, search, Answer, Tried};
+use crate::search::{candidates, search, InvariantAnswer, Tried};
 
 /// An open file of arrays, which no other process has open. Threads may share it.
 #[derive(Debug)]
@@ -25,11 +25,11 @@ pub struct Pmem {
     /// Ends with the process, however that ends.
     _lock: Lock,
     mapped: Mapped,
-    state: Mutex<State>,
+    state: Mutex<PmemState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct PmemState {
     root: Root,
     arrays: Vec<Array>,
     /// The iteration of the newest mark.
@@ -102,9 +102,9 @@ impl Pmem {
         let (root, arrays) = newest(&mapped).map_err(within)?;
         if root.len != len {
             let what = format!("it has {len} bytes, and its root says {}", root.len);
-            return Err(within(Error::new(Kind::Corrupt, what)));
+            return Err(within(Error::new(ErrorKind::Corrupt, what)));
         }
-        let state = Mutex::new(State { root, arrays, marked: None });
+        let state = Mutex::new(PmemState { root, arrays, marked: None });
         let pmem = Pmem { path: path.to_owned(), _lock: lock, mapped, state };
         pmem.state.lock().marked = pmem.marks().iter().map(|mark| mark.iteration).max();
         Ok(pmem)
@@ -201,7 +201,7 @@ impl Pmem {
             .arrays
             .last()
             .map(|added| self.slots_of(added))
-            .ok_or_else(|| Error::new(Kind::Internal, "an array that was added is not there"))
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "an array that was added is not there"))
     }
 
     fn slots_of(&self, array: &Array) -> Slots {
@@ -281,10 +281,10 @@ impl Pmem {
     }
 
     /// The marks that are whole, in any order.
-    pub fn marks(&self) -> Vec<Mark> {
+    pub fn marks(&self) -> Vec<IterationMark> {
         let lines = (0..MARKS).filter_map(|line| {
             let bytes = read::<MARK_LEN>(&self.mapped, MARKS_AT + line * MARK_LEN as u64);
-            Mark::decode(&bytes, line).filter(|mark| mark.iteration % MARKS == line)
+            IterationMark::decode(&bytes, line).filter(|mark| mark.iteration % MARKS == line)
         });
         lines.collect()
     }
@@ -294,7 +294,7 @@ impl Pmem {
         &self,
         bound: i64,
         invariants: usize,
-        judge: impl FnMut(&Mark, usize) -> Answer,
+        judge: impl FnMut(&IterationMark, usize) -> InvariantAnswer,
     ) -> Vec<Tried> {
         let mut tried = candidates(self.marks(), self.slots());
         let bound = u64::try_from(bound).unwrap_or(0);
@@ -327,7 +327,7 @@ impl Pmem {
     }
 }
 
-impl State {
+impl PmemState {
     fn slots(&self) -> u64 {
         let several = self.arrays.iter().map(|array| array.slots).filter(|slots| *slots > 1);
         several.min().unwrap_or(1)
@@ -409,7 +409,7 @@ mod tests {
         let mut marks = pmem.marks();
         marks.sort_by_key(|mark| mark.iteration);
         assert_eq!(marks.len(), 8);
-        assert_eq!(marks[7], Mark { iteration: 7, scalars: vec![7.0, 2.5] });
+        assert_eq!(marks[7], IterationMark { iteration: 7, scalars: vec![7.0, 2.5] });
         for iteration in 5..8 {
             // SAFETY: as above.
             let found = unsafe { p.at(iteration).cast::<u64>().add(99).read() };

@@ -4,31 +4,31 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::sync::Mutex;
 
 use crate::file::Pmem;
-use crate::search::{Answer, Mark};
+use crate::search::{InvariantAnswer, IterationMark};
 
 /// Says whether an invariant holds in a marked iteration. The first error of a search is its own.
-pub type Judge = Arc<dyn Fn(&Mark) -> Result<Answer> + Send + Sync>;
+pub type Judge = Arc<dyn Fn(&IterationMark) -> Result<InvariantAnswer> + Send + Sync>;
 
 /// A file, with its invariants and what the last search has tried.
 pub struct Iterations {
     file: Pmem,
     invariants: Mutex<Vec<(Arc<str>, Judge)>>,
-    report: Mutex<Vec<Tried>>,
+    report: Mutex<Vec<TriedIteration>>,
     /// Whether it was said that nothing tells a mixture.
     has_warned: AtomicBool,
 }
 
 /// An iteration that a search has tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tried {
+pub struct TriedIteration {
     /// The iteration.
     pub iteration: u64,
     /// What the first invariant says that does not hold; that it holds, if all do.
-    pub answer: Answer,
+    pub answer: InvariantAnswer,
     /// The name of that invariant; empty, if all hold.
     pub invariant: CString,
 }
@@ -83,7 +83,7 @@ impl Iterations {
     }
 
     /// Calls with what the last search has tried, the newest iteration first.
-    pub fn report<T>(&self, read: impl FnOnce(&[Tried]) -> T) -> T {
+    pub fn report<T>(&self, read: impl FnOnce(&[TriedIteration]) -> T) -> T {
         read(&self.report.lock())
     }
 
@@ -115,7 +115,7 @@ impl Iterations {
         let tried = self.file.search(bound, invariants.len(), |mark, nth| {
             invariants[nth].1(mark).unwrap_or_else(|error| {
                 wrong.get_or_insert(error);
-                Answer::Unknown
+                InvariantAnswer::Unknown
             })
         });
         let found = tried.last().filter(|tried| tried.against.is_none());
@@ -123,9 +123,9 @@ impl Iterations {
         self.report.lock().extend(tried.into_iter().map(|tried| {
             let (name, answer) = tried
                 .against
-                .map_or(("", Answer::Holds), |(nth, said)| (&*invariants[nth].0, said));
+                .map_or(("", InvariantAnswer::Holds), |(nth, said)| (&*invariants[nth].0, said));
             let invariant = CString::new(name).unwrap_or_default();
-            Tried { iteration: tried.iteration, answer, invariant }
+            TriedIteration { iteration: tried.iteration, answer, invariant }
         }));
         wrong.map_or(Ok(found), Err)
     }
@@ -137,18 +137,19 @@ impl Iterations {
     pub fn check_new(&self) -> Result<()> {
         let report = self.report.lock();
         // What is consistent here alone is nothing that all processes have.
-        if report.is_empty() || report.iter().any(|tried| tried.answer == Answer::Holds) {
+        if report.is_empty() || report.iter().any(|tried| tried.answer == InvariantAnswer::Holds) {
             return Ok(());
         }
-        let told = |tried: &Tried| {
+        let told = |tried: &TriedIteration| {
             let name = tried.invariant.to_string_lossy();
-            let verb = if tried.answer == Answer::Unknown { "cannot tell" } else { "fails" };
+            let verb =
+                if tried.answer == InvariantAnswer::Unknown { "cannot tell" } else { "fails" };
             format!("{}: \"{name}\" {verb}", tried.iteration)
         };
         let tried: Vec<String> = report.iter().map(told).collect();
         let path = self.file.path().display();
         let text = format!("{path}: no marked iteration is consistent; tried {}", tried.join(", "));
-        Err(Error::new(Kind::NotFound, text))
+        Err(Error::new(ErrorKind::NotFound, text))
     }
 
     /// Goes on behind the newer of two iterations: the one that was found here, and the newest that is kept elsewhere.
@@ -197,7 +198,7 @@ mod tests {
         (folder, Iterations::new(file))
     }
 
-    fn answers(answer: impl Fn(u64) -> Result<Answer> + Send + Sync + 'static) -> Judge {
+    fn answers(answer: impl Fn(u64) -> Result<InvariantAnswer> + Send + Sync + 'static) -> Judge {
         Arc::new(move |mark| answer(mark.iteration))
     }
 
@@ -219,18 +220,21 @@ mod tests {
         let (_folder, arrays) = made(4);
         assert_eq!(arrays.recover().unwrap(), Newest::Nothing);
         (0..4).for_each(|iteration| arrays.file().mark(iteration, &[]).unwrap());
-        arrays.invariant("sum", answers(|_| Ok(Answer::Fails))).unwrap();
+        arrays.invariant("sum", answers(|_| Ok(InvariantAnswer::Fails))).unwrap();
         let error = arrays.recover().unwrap_err().to_string();
         assert!(error.contains("tried 3: \"sum\" fails, 2: \"sum\" fails, 1: "), "{error}");
-        let judge = |iteration| Ok(if iteration == 3 { Answer::Unknown } else { Answer::Holds });
+        let judge = |iteration| {
+            Ok(if iteration == 3 { InvariantAnswer::Unknown } else { InvariantAnswer::Holds })
+        };
         arrays.invariant("sum", answers(judge)).unwrap();
         assert_eq!(arrays.recover().unwrap(), Newest::Here(2));
-        let tried = |iteration, answer, name: &str| Tried {
+        let tried = |iteration, answer, name: &str| TriedIteration {
             iteration,
             answer,
             invariant: CString::new(name).unwrap(),
         };
-        let expected = [tried(3, Answer::Unknown, "sum"), tried(2, Answer::Holds, "")];
+        let expected =
+            [tried(3, InvariantAnswer::Unknown, "sum"), tried(2, InvariantAnswer::Holds, "")];
         arrays.report(|found| assert_eq!(found, expected));
         assert_eq!(arrays.file().marks().iter().map(|mark| mark.iteration).max(), Some(2));
         assert_eq!(arrays.go_on(Some(2), Some(7)).unwrap(), Newest::Elsewhere(7));
@@ -241,12 +245,12 @@ mod tests {
     #[test]
     fn the_error_of_an_invariant_is_that_of_the_search() {
         let (_folder, arrays) = made(2);
-        assert!(arrays.invariant("", answers(|_| Ok(Answer::Holds))).is_err());
+        assert!(arrays.invariant("", answers(|_| Ok(InvariantAnswer::Holds))).is_err());
         arrays.file().mark(0, &[]).unwrap();
         arrays.file().mark(1, &[]).unwrap();
         let judge = |iteration| match iteration {
             1 => Err(Error::invalid("it answered 7")),
-            _ => Ok(Answer::Holds),
+            _ => Ok(InvariantAnswer::Holds),
         };
         arrays.invariant("odd", answers(judge)).unwrap();
         assert!(arrays.recover().unwrap_err().to_string().contains("it answered 7"));

@@ -1,10 +1,10 @@
 //! The search for the newest iteration in which all invariants hold, as a pure function.
 
-pub use format::pmem::Mark;
+pub use format::pmem::IterationMark;
 
 /// What an invariant says of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum InvariantAnswer {
     /// It holds.
     Holds,
     /// It does not.
@@ -19,11 +19,11 @@ pub struct Tried {
     /// The iteration.
     pub iteration: u64,
     /// The first invariant that does not hold, and what it says; `None`: all hold.
-    pub against: Option<(usize, Answer)>,
+    pub against: Option<(usize, InvariantAnswer)>,
 }
 
 /// The marks to try, the newest first: no more than there are slots, as older iterations were written over.
-pub fn candidates(mut marks: Vec<Mark>, slots: u64) -> Vec<Mark> {
+pub fn candidates(mut marks: Vec<IterationMark>, slots: u64) -> Vec<IterationMark> {
     marks.sort_by_key(|mark| std::cmp::Reverse(mark.iteration));
     marks.dedup_by_key(|mark| mark.iteration);
     let oldest = marks.first().map_or(0, |newest| (newest.iteration + 1).saturating_sub(slots));
@@ -34,15 +34,15 @@ pub fn candidates(mut marks: Vec<Mark>, slots: u64) -> Vec<Mark> {
 /// Tries iterations until all of `invariants` hold in one. Returns what was tried; the last one is the iteration that is
 /// consistent, if all hold in it.
 pub fn search(
-    candidates: &[Mark],
+    candidates: &[IterationMark],
     invariants: usize,
-    mut judge: impl FnMut(&Mark, usize) -> Answer,
+    mut judge: impl FnMut(&IterationMark, usize) -> InvariantAnswer,
 ) -> Vec<Tried> {
     let mut tried = Vec::new();
     for mark in candidates {
         let against = (0..invariants)
             .map(|invariant| (invariant, judge(mark, invariant)))
-            .find(|(_, answer)| *answer != Answer::Holds);
+            .find(|(_, answer)| *answer != InvariantAnswer::Holds);
         let is_consistent = against.is_none();
         tried.push(Tried { iteration: mark.iteration, against });
         if is_consistent {
@@ -57,8 +57,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn marks(iterations: &[u64]) -> Vec<Mark> {
-        iterations.iter().map(|&iteration| Mark { iteration, scalars: Vec::new() }).collect()
+    fn marks(iterations: &[u64]) -> Vec<IterationMark> {
+        iterations
+            .iter()
+            .map(|&iteration| IterationMark { iteration, scalars: Vec::new() })
+            .collect()
     }
 
     /// Catches an order that is not by age, and an iteration whose slot has another one's data.
@@ -84,19 +87,20 @@ mod tests {
         ) {
             let iterations: Vec<u64> = (0..answers.len() as u64).rev().collect();
             let answer = |nth: usize, invariant: usize| {
-                [Answer::Holds, Answer::Fails, Answer::Unknown][answers[nth][invariant] as usize]
+                let all = [InvariantAnswer::Holds, InvariantAnswer::Fails, InvariantAnswer::Unknown];
+                all[answers[nth][invariant] as usize]
             };
             let all = marks(&iterations);
-            let place = |mark: &Mark| answers.len() - 1 - mark.iteration as usize;
+            let place = |mark: &IterationMark| answers.len() - 1 - mark.iteration as usize;
             let tried = search(&all, 3, |mark, invariant| answer(place(mark), invariant));
-            let holds = |nth: usize| (0..3).all(|invariant| answer(nth, invariant) == Answer::Holds);
+            let holds = |nth: usize| (0..3).all(|invariant| answer(nth, invariant) == InvariantAnswer::Holds);
             let expected = (0..answers.len()).find(|nth| holds(*nth));
             prop_assert_eq!(tried.len(), expected.map_or(answers.len(), |nth| nth + 1));
             for (nth, tried) in tried.iter().enumerate() {
                 prop_assert_eq!(tried.against.is_none(), Some(nth) == expected);
                 if let Some((invariant, said)) = tried.against {
-                    prop_assert!(said != Answer::Holds && said == answer(nth, invariant));
-                    prop_assert!((0..invariant).all(|before| answer(nth, before) == Answer::Holds));
+                    prop_assert!(said != InvariantAnswer::Holds && said == answer(nth, invariant));
+                    prop_assert!((0..invariant).all(|before| answer(nth, before) == InvariantAnswer::Holds));
                 }
             }
         }

@@ -22,7 +22,7 @@ pub struct Matrix<'a> {
 
 /// What the sums say of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum MatrixCheck {
     /// It is what was summed.
     Right,
     /// This word was not, and is now: its row and column.
@@ -99,7 +99,7 @@ fn add_rows<const ROWS: usize>(rows: [&[u64]; ROWS], of_columns: &mut [u64]) -> 
 
 impl Matrix<'_> {
     /// Compares it with its sums, and corrects one word.
-    pub fn correct(&mut self, of_rows: &[u64], of_columns: &[u64]) -> Found {
+    pub fn correct(&mut self, of_rows: &[u64], of_columns: &[u64]) -> MatrixCheck {
         let (mut rows, mut columns) = (vec![0; of_rows.len()], vec![0; of_columns.len()]);
         of_matrix(self.words, self.columns, self.stride, &mut rows, &mut columns);
         let differing = |found: &[u64], kept: &[u64]| -> Vec<(usize, u64)> {
@@ -108,13 +108,13 @@ impl Matrix<'_> {
             differences.filter(|(_, lacks)| *lacks != 0).take(2).collect()
         };
         match (&differing(&rows, of_rows)[..], &differing(&columns, of_columns)[..]) {
-            ([], []) => Found::Right,
+            ([], []) => MatrixCheck::Right,
             (&[(row, lacks)], &[(column, too)]) if lacks == too => {
                 let word = &mut self.words[row * self.stride + column];
                 *word = word.wrapping_add(lacks);
-                Found::Corrected(row, column)
+                MatrixCheck::Corrected(row, column)
             }
-            _ => Found::Wrong,
+            _ => MatrixCheck::Wrong,
         }
     }
 }
@@ -161,13 +161,13 @@ mod tests {
             let changed: Vec<usize> = (0..len).filter(|nth| words[*nth] != right[*nth]).collect();
             let found = Matrix { words: &mut words, columns, stride }.correct(&of_rows, &of_columns);
             match changed[..] {
-                [] => prop_assert_eq!(found, Found::Right),
+                [] => prop_assert_eq!(found, MatrixCheck::Right),
                 [one] => {
-                    prop_assert_eq!(found, Found::Corrected(one / stride, one % stride));
+                    prop_assert_eq!(found, MatrixCheck::Corrected(one / stride, one % stride));
                     prop_assert_eq!(words, right);
                 }
                 // Two whose differences cancel in a row and a column would have to be one word.
-                _ => prop_assert_eq!(found, Found::Wrong),
+                _ => prop_assert_eq!(found, MatrixCheck::Wrong),
             }
         }
     }

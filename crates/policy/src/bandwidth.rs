@@ -3,12 +3,12 @@
 //! Counts the flushes and touches in progress, pauses touching in sequential mode, and gives the
 //! measured rates to the model in [`super::touch`].
 
-use super::touch::{Mode, Model, Touch};
+use super::touch::{Touch, TouchMode, TouchModel};
 
 /// Touching and flushing of one process.
 #[derive(Clone, Debug)]
 pub struct BandwidthArbiter {
-    model: Model,
+    model: TouchModel,
     flushing: u32,
     touching: u32,
 }
@@ -22,11 +22,11 @@ pub struct Flush {
 impl BandwidthArbiter {
     /// An arbiter for this setting of the key `touch`.
     pub fn new(touch: Touch) -> Self {
-        BandwidthArbiter { model: Model::new(touch), flushing: 0, touching: 0 }
+        BandwidthArbiter { model: TouchModel::new(touch), flushing: 0, touching: 0 }
     }
 
     /// The performance model.
-    pub fn model(&self) -> &Model {
+    pub fn model(&self) -> &TouchModel {
         &self.model
     }
 
@@ -43,7 +43,7 @@ impl BandwidthArbiter {
     /// A flush begins.
     pub fn flush_begins(&mut self) -> Flush {
         self.flushing += 1;
-        Flush { beside_touch: self.touching > 0 && self.model.mode() == Mode::Concurrent }
+        Flush { beside_touch: self.touching > 0 && self.model.mode() == TouchMode::Concurrent }
     }
 
     /// The flush has moved `bytes` in `seconds`, of which `untouched` bytes went to untouched pages.
@@ -60,7 +60,7 @@ impl BandwidthArbiter {
 
     /// Whether a unit may be touched now.
     pub fn may_touch(&self) -> bool {
-        self.flushing == 0 || self.model.mode() == Mode::Concurrent
+        self.flushing == 0 || self.model.mode() == TouchMode::Concurrent
     }
 
     /// All units are touched or being touched.

@@ -26,7 +26,7 @@ pub enum Pin {
 
 /// The registrar's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum RegistrarStep {
     /// Register this chunk.
     Register(usize),
     /// Wait until more pages are touched.
@@ -43,19 +43,19 @@ pub fn next(
     all_touched: bool,
     touched: impl Fn(usize) -> bool,
     done: impl Fn(usize) -> bool,
-) -> Next {
+) -> RegistrarStep {
     let open = || (0..chunks).filter(|&chunk| !done(chunk));
     match pin {
-        Pin::Off => Next::Done,
+        Pin::Off => RegistrarStep::Done,
         Pin::Serial | Pin::Parallel => match open().next() {
-            None => Next::Done,
-            Some(chunk) if all_touched => Next::Register(chunk),
-            Some(_) => Next::Wait,
+            None => RegistrarStep::Done,
+            Some(chunk) if all_touched => RegistrarStep::Register(chunk),
+            Some(_) => RegistrarStep::Wait,
         },
         Pin::Chunked => match open().find(|&chunk| touched(chunk)) {
-            Some(chunk) => Next::Register(chunk),
-            None if open().next().is_none() => Next::Done,
-            None => Next::Wait,
+            Some(chunk) => RegistrarStep::Register(chunk),
+            None if open().next().is_none() => RegistrarStep::Done,
+            None => RegistrarStep::Wait,
         },
     }
 }
@@ -98,16 +98,16 @@ mod tests {
 
     #[test]
     fn serial_waits_for_the_last_page_and_then_takes_all() {
-        assert_eq!(next(Pin::Serial, 3, false, |c| c != 1, |_| false), Next::Wait);
-        assert_eq!(next(Pin::Serial, 3, true, |_| true, |c| c == 0), Next::Register(1));
-        assert_eq!(next(Pin::Serial, 3, true, |_| true, |_| true), Next::Done);
+        assert_eq!(next(Pin::Serial, 3, false, |c| c != 1, |_| false), RegistrarStep::Wait);
+        assert_eq!(next(Pin::Serial, 3, true, |_| true, |c| c == 0), RegistrarStep::Register(1));
+        assert_eq!(next(Pin::Serial, 3, true, |_| true, |_| true), RegistrarStep::Done);
     }
 
     #[test]
     fn chunked_follows_the_touch_front() {
-        assert_eq!(next(Pin::Chunked, 3, false, |c| c == 1, |_| false), Next::Register(1));
-        assert_eq!(next(Pin::Chunked, 3, false, |c| c == 1, |c| c == 1), Next::Wait);
-        assert_eq!(next(Pin::Chunked, 3, true, |_| true, |_| true), Next::Done);
+        assert_eq!(next(Pin::Chunked, 3, false, |c| c == 1, |_| false), RegistrarStep::Register(1));
+        assert_eq!(next(Pin::Chunked, 3, false, |c| c == 1, |c| c == 1), RegistrarStep::Wait);
+        assert_eq!(next(Pin::Chunked, 3, true, |_| true, |_| true), RegistrarStep::Done);
     }
 
     #[test]
@@ -118,6 +118,6 @@ mod tests {
 
     #[test]
     fn off_has_nothing_to_do() {
-        assert_eq!(next(Pin::Off, 3, true, |_| true, |_| false), Next::Done);
+        assert_eq!(next(Pin::Off, 3, true, |_| true, |_| false), RegistrarStep::Done);
     }
 }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 pub use common::{Common, Learned, Range};
 
 /// A checkpoint's number; larger is younger.
-type Id = u64;
+type CheckpointNumber = u64;
 
 /// Index of the persistent file among [`KINDS`]; the scratch file has index 0.
 const PERSISTENT: usize = 1;
@@ -64,7 +64,7 @@ pub struct Rounds {
     ended: u64,
     /// By kind: rounds, oldest first, whose files may still be written here. `None`: the checkpoint was
     /// never opened here.
-    unsettled: [VecDeque<(u64, Option<Id>)>; KINDS],
+    unsettled: [VecDeque<(u64, Option<CheckpointNumber>)>; KINDS],
     /// By kind: the last settled round without a file here.
     missing: [u64; KINDS],
     /// The last settled round with parities made here.
@@ -76,12 +76,12 @@ pub struct Rounds {
     /// By kind: the last round known to be complete on all processes.
     reached: [u64; KINDS],
     /// Checkpoints, oldest first, for which it is undecided whether or where they are persisted.
-    undecided: VecDeque<(u64, Id)>,
+    undecided: VecDeque<(u64, CheckpointNumber)>,
     /// Checkpoints, oldest first, that this process persists by its own decision before it knows the
     /// common one.
-    alone: VecDeque<(u64, Id)>,
+    alone: VecDeque<(u64, CheckpointNumber)>,
     /// The checkpoints of all rounds that are not known to be complete everywhere.
-    taken: VecDeque<(u64, Id)>,
+    taken: VecDeque<(u64, CheckpointNumber)>,
     /// The processes have taken different checkpoints: the agreement has ended.
     broken: bool,
 }
@@ -97,11 +97,11 @@ pub enum Disagreement {
 
 /// The result of a round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RoundOutcome {
     /// By kind: what was learned about checkpoints that all processes have.
     pub common: [Learned; KINDS],
     /// The round's checkpoint and whether to persist it, if that was undecided.
-    pub persist: Option<(Id, bool)>,
+    pub persist: Option<(CheckpointNumber, bool)>,
     /// The agreement ends with this round, for this reason.
     pub disagreement: Option<Disagreement>,
 }
@@ -113,7 +113,7 @@ impl Rounds {
         &mut self,
         key: i64,
         persist: Option<bool>,
-        state: impl Fn(Id, usize) -> FileState,
+        state: impl Fn(CheckpointNumber, usize) -> FileState,
     ) -> Values {
         let values = self.values(key, persist, state);
         self.unopened = true;
@@ -122,7 +122,10 @@ impl Rounds {
 
     /// Begins a round that others have begun for a checkpoint that is never opened here and whose key is
     /// unknown here.
-    pub fn begin_without_key(&mut self, state: impl Fn(Id, usize) -> FileState) -> Values {
+    pub fn begin_without_key(
+        &mut self,
+        state: impl Fn(CheckpointNumber, usize) -> FileState,
+    ) -> Values {
         let mut values = self.values(0, None, state);
         // The other processes' values are less.
         (values[0], values[1]) = (i64::MAX, i64::MAX);
@@ -131,14 +134,19 @@ impl Rounds {
     }
 
     /// Begins a round without a checkpoint, to match one that others have begun.
-    pub fn begin_without_checkpoint(&mut self, state: impl Fn(Id, usize) -> FileState) -> Values {
+    pub fn begin_without_checkpoint(
+        &mut self,
+        state: impl Fn(CheckpointNumber, usize) -> FileState,
+    ) -> Values {
         self.values(0, None, state)
     }
 
     /// Begins the last round, without a checkpoint, to learn at the end what all have.
-    pub fn begin_last(&mut self, state: impl Fn(Id, usize) -> FileState) -> Values {
+    pub fn begin_last(&mut self, state: impl Fn(CheckpointNumber, usize) -> FileState) -> Values {
         // Rounds after the last parities no longer matter.
-        let made = |id: Option<Id>| id.is_some_and(|id| state(id, PARITIES) == FileState::Present);
+        let made = |id: Option<CheckpointNumber>| {
+            id.is_some_and(|id| state(id, PARITIES) == FileState::Present)
+        };
         let last = self.unsettled[PARITIES].iter().rev().find(|(_, id)| made(*id));
         self.skipped = last.map_or(0, |&(round, _)| round);
         self.values(0, None, state)
@@ -148,7 +156,7 @@ impl Rounds {
         &mut self,
         key: i64,
         persist: Option<bool>,
-        state: impl Fn(Id, usize) -> FileState,
+        state: impl Fn(CheckpointNumber, usize) -> FileState,
     ) -> Values {
         if std::mem::take(&mut self.unopened) {
             for unsettled in &mut self.unsettled {
@@ -168,7 +176,7 @@ impl Rounds {
     }
 
     /// Opens checkpoint `id` of the last round. `undecided`: whether to persist it is not decided yet.
-    pub fn opened(&mut self, id: Id, undecided: bool) {
+    pub fn opened(&mut self, id: CheckpointNumber, undecided: bool) {
         self.unopened = false;
         if undecided {
             self.undecided.push_back((self.begun, id));
@@ -183,7 +191,7 @@ impl Rounds {
     }
 
     /// Takes the result of the next round.
-    pub fn end(&mut self, least: &Values) -> Outcome {
+    pub fn end(&mut self, least: &Values) -> RoundOutcome {
         self.ended += 1;
         let same = least[0] == -least[1];
         let why =
@@ -209,7 +217,7 @@ impl Rounds {
                 self.taken.pop_front();
             }
         }
-        Outcome { common, persist, disagreement }
+        RoundOutcome { common, persist, disagreement }
     }
 
     /// Records for a kind that each process knows its own files up to round `settled`, and that
@@ -234,12 +242,12 @@ impl Rounds {
     }
 
     /// It is decided whether and where checkpoint `id` is persisted.
-    pub fn decided(&mut self, id: Id) {
+    pub fn decided(&mut self, id: CheckpointNumber) {
         self.undecided.retain(|&(_, other)| other != id);
     }
 
     /// This process persists checkpoint `id` before that is decided.
-    pub fn decided_alone(&mut self, id: Id) {
+    pub fn decided_alone(&mut self, id: CheckpointNumber) {
         let round = self.undecided.iter().find(|&&(_, other)| other == id).copied();
         self.alone.extend(round);
         self.decided(id);
@@ -259,7 +267,10 @@ impl Rounds {
     }
 
     /// By kind: up to which round the state of all of this process's files is known.
-    fn settled_rounds(&mut self, state: impl Fn(Id, usize) -> FileState) -> [u64; KINDS] {
+    fn settled_rounds(
+        &mut self,
+        state: impl Fn(CheckpointNumber, usize) -> FileState,
+    ) -> [u64; KINDS] {
         let undecided = [self.undecided.front(), self.alone.front()];
         let undecided = undecided.into_iter().flatten().map(|&(round, _)| round).min();
         let mut settled = [0; KINDS];

@@ -29,7 +29,7 @@ pub enum Touch {
 
 /// The decision of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum TouchMode {
     /// Touch only while no flush runs.
     Sequential = 0,
     /// Touch always.
@@ -50,7 +50,7 @@ const SWITCH_BELOW: f64 = 0.9;
 
 /// How a page is faulted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TouchMethod {
+pub enum FaultMethod {
     /// Many pages by one system call (`MADV_POPULATE_WRITE`).
     Populate,
     /// By writing to each page without changing it.
@@ -64,11 +64,11 @@ pub enum TouchMethod {
 /// before waiting threads have woken up; meanwhile no thread can map or unmap memory. A write needs that
 /// lock for at most one page (none since Linux 6.4). But a refused page kills the process, while a
 /// populating call reports an error.
-pub fn touch_method(populate: bool, refused: bool) -> TouchMethod {
+pub fn touch_method(populate: bool, refused: bool) -> FaultMethod {
     if populate && refused {
-        TouchMethod::Populate
+        FaultMethod::Populate
     } else {
-        TouchMethod::Write
+        FaultMethod::Write
     }
 }
 
@@ -159,9 +159,9 @@ pub struct Prediction {
 
 /// The performance model and its decision.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct TouchModel {
     key: Touch,
-    mode: Mode,
+    mode: TouchMode,
     inputs: Inputs,
     /// Something is left to touch, so the mode matters.
     open: bool,
@@ -170,12 +170,13 @@ pub struct Model {
     decisions: u64,
 }
 
-impl Model {
+impl TouchModel {
     /// A model for this setting of the key. `auto` starts concurrently: before the first flush there is
     /// nothing to disturb.
     pub fn new(key: Touch) -> Self {
-        let mode = if key == Touch::Sequential { Mode::Sequential } else { Mode::Concurrent };
-        Model {
+        let mode =
+            if key == Touch::Sequential { TouchMode::Sequential } else { TouchMode::Concurrent };
+        TouchModel {
             key,
             mode,
             inputs: Inputs::default(),
@@ -187,7 +188,7 @@ impl Model {
     }
 
     /// The current mode.
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> TouchMode {
         self.mode
     }
 
@@ -281,11 +282,15 @@ impl Model {
             return;
         };
         let better = match self.mode {
-            Mode::Sequential if prediction.concurrent < SWITCH_BELOW * prediction.sequential => {
-                Mode::Concurrent
+            TouchMode::Sequential
+                if prediction.concurrent < SWITCH_BELOW * prediction.sequential =>
+            {
+                TouchMode::Concurrent
             }
-            Mode::Concurrent if prediction.sequential < SWITCH_BELOW * prediction.concurrent => {
-                Mode::Sequential
+            TouchMode::Concurrent
+                if prediction.sequential < SWITCH_BELOW * prediction.concurrent =>
+            {
+                TouchMode::Sequential
             }
             same => same,
         };

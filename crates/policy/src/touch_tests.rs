@@ -31,9 +31,9 @@ fn long_pauses_favour_sequential_touching_and_short_ones_concurrent() {
 
 #[test]
 fn auto_changes_its_mind_as_the_interval_does() {
-    let mut model = Model::new(Touch::Auto);
+    let mut model = TouchModel::new(Touch::Auto);
     let mut now = 0.0;
-    let feed = |model: &mut Model, interval: f64, now: &mut f64| {
+    let feed = |model: &mut TouchModel, interval: f64, now: &mut f64| {
         for _ in 0..40 {
             *now += interval;
             model.captured(128_000_000, *now);
@@ -44,21 +44,21 @@ fn auto_changes_its_mind_as_the_interval_does() {
         }
     };
     feed(&mut model, 0.1, &mut now);
-    assert_eq!(model.mode(), Mode::Sequential);
+    assert_eq!(model.mode(), TouchMode::Sequential);
     feed(&mut model, 0.002, &mut now);
-    assert_eq!(model.mode(), Mode::Concurrent);
+    assert_eq!(model.mode(), TouchMode::Concurrent);
     assert!(model.changes() >= 2);
 }
 
 #[test]
 fn a_fixed_setting_is_never_changed() {
-    let mut model = Model::new(Touch::Sequential);
+    let mut model = TouchModel::new(Touch::Sequential);
     for step in 0..10 {
         model.captured(128_000_000, f64::from(step) * 0.001);
         model.touched(1 << 20, 0.001, false);
         model.flushed(128_000_000, 0, 0.02, true);
     }
-    assert_eq!(model.mode(), Mode::Sequential);
+    assert_eq!(model.mode(), TouchMode::Sequential);
     assert_eq!(model.changes(), 0);
     assert!(model.prediction().is_some(), "the prediction can be read all the same");
 }
@@ -67,9 +67,9 @@ fn a_fixed_setting_is_never_changed() {
 /// that stops measuring.
 #[test]
 fn the_mode_stays_when_all_is_touched() {
-    let mut model = Model::new(Touch::Auto);
+    let mut model = TouchModel::new(Touch::Auto);
     let mut now = 0.0;
-    let mut take = |model: &mut Model| {
+    let mut take = |model: &mut TouchModel| {
         now += 0.1;
         model.captured(128_000_000, now);
         model.touched(64_000_000, 0.0064, false);
@@ -77,20 +77,20 @@ fn the_mode_stays_when_all_is_touched() {
     };
     model.all_touched();
     (0..10).for_each(|_| take(&mut model));
-    assert_eq!((model.mode(), model.changes()), (Mode::Concurrent, 0));
+    assert_eq!((model.mode(), model.changes()), (TouchMode::Concurrent, 0));
     let prediction = model.prediction().unwrap();
     assert!(prediction.sequential < prediction.concurrent, "{prediction:?}");
 
-    let mut model = Model::new(Touch::Auto);
+    let mut model = TouchModel::new(Touch::Auto);
     (0..10).for_each(|_| take(&mut model));
-    assert_eq!(model.mode(), Mode::Sequential, "it would have changed");
+    assert_eq!(model.mode(), TouchMode::Sequential, "it would have changed");
 }
 
 /// Catches time waited within a checkpoint that counts as a pause: if flushes are late, sequential
 /// touching would seem to have time.
 #[test]
 fn waiting_for_room_is_no_pause() {
-    let mut model = Model::new(Touch::Auto);
+    let mut model = TouchModel::new(Touch::Auto);
     for step in 0..20 {
         let start = f64::from(step) * 0.045;
         model.begun(start);
@@ -104,7 +104,7 @@ fn waiting_for_room_is_no_pause() {
 #[test]
 fn a_mixture_measures_the_rate_onto_touched_pages() {
     let (touched, untouched) = (6.0 * GB, 3.0 * GB);
-    let mut model = Model::new(Touch::Auto);
+    let mut model = TouchModel::new(Touch::Auto);
     model.flushed(100_000_000, 100_000_000, 100e6 / untouched, false);
     for _ in 0..40 {
         let seconds = 60e6 / touched + 40e6 / untouched;
@@ -125,9 +125,9 @@ fn touching_leaves_processors_to_the_application() {
 
 #[test]
 fn pages_are_populated_only_where_a_write_could_end_the_process() {
-    assert_eq!(touch_method(true, false), TouchMethod::Write);
-    assert_eq!(touch_method(true, true), TouchMethod::Populate);
-    assert_eq!(touch_method(false, true), TouchMethod::Write);
+    assert_eq!(touch_method(true, false), FaultMethod::Write);
+    assert_eq!(touch_method(true, true), FaultMethod::Populate);
+    assert_eq!(touch_method(false, true), FaultMethod::Write);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::launch;
 use super::usage::PROGRAM;
-use errors::{Error, Kind};
+use errors::{Error, ErrorKind};
 
 /// How long a finishing job waits for its child to become a backend.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ impl BackendChild {
             .map_or("in an unknown way".to_owned(), |how| how.to_string());
         let program = launch::program().unwrap_or_else(|_| PROGRAM.into());
         let what = format!("{} has ended before it served anybody ({how})", program.display());
-        Error::new(Kind::System, what)
+        Error::new(ErrorKind::System, what)
     }
 }
 

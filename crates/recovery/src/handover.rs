@@ -14,7 +14,7 @@ use super::protocol::{
 };
 use super::Process;
 use config::Config;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::Inodes;
 use os::shared::SharedMemory;
 use os::socket::{connect_to, wait_for, Socket};
@@ -112,14 +112,14 @@ pub fn ask(config: &Config, process: Process, directories: &Inodes) -> Result<An
             Reply::Memory => {
                 let mut files = files.into_iter().map(SharedMemory::from_file);
                 let missing =
-                    || Error::new(Kind::Corrupt, "an answer of veloc-backend without memory");
+                    || Error::new(ErrorKind::Corrupt, "an answer of veloc-backend without memory");
                 let ledger = files.next().ok_or_else(missing)??;
                 let host = Some(files.next().ok_or_else(missing)??);
                 return Ok(Answer { memory: Ok(HandOff { ledger, host }), socket: Some(socket) });
             }
             _ => {
                 return Err(Error::new(
-                    Kind::Corrupt,
+                    ErrorKind::Corrupt,
                     "an answer of veloc-backend to another question",
                 ))
             }
@@ -136,7 +136,7 @@ fn receive(
     while wait_for(&[socket.as_fd()], at_most.saturating_sub(since.elapsed())) != [true] {
         if since.elapsed() >= at_most {
             let what = format!("veloc-backend has not answered for {} s", at_most.as_secs());
-            return Err(Error::new(Kind::System, what));
+            return Err(Error::new(ErrorKind::System, what));
         }
     }
     let Some(message) = socket.receive()? else { return Ok(None) };
@@ -171,7 +171,7 @@ pub fn drop_kept(name: &str) -> Result<Vec<Kept>> {
     }
     if found.is_empty() {
         let what = format!("no veloc-backend of this user on this host keeps anything as {name}");
-        return Err(Error::new(Kind::NotFound, what));
+        return Err(Error::new(ErrorKind::NotFound, what));
     }
     Ok(found)
 }

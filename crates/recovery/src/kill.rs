@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{pidfd_send_signal, Signal};
 
 use super::usage::PROGRAM;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::socket::{connect_to, wait_for, Socket};
 
 /// How long a killed process may take to exit.
@@ -26,7 +26,7 @@ pub(crate) fn kill_backend(connection: &Socket, path: &Path) -> Result<i32> {
     let known = |socket: &Socket| Some((socket.peer_number(), socket.peer()?));
     let found = fresh.iter().chain([connection]).filter_map(known);
     let Some((number, process)) = found.into_iter().find(|(number, _)| is_backend(*number)) else {
-        return Err(Error::new(Kind::System, "it cannot be ended: its process is not known"));
+        return Err(Error::new(ErrorKind::System, "it cannot be ended: its process is not known"));
     };
     kill(number, &process).map(|()| number)
 }
@@ -40,7 +40,7 @@ fn kill(number: i32, process: &OwnedFd) -> Result<()> {
         return Ok(());
     }
     let what = format!("process {number} was killed and does not end");
-    Err(Error::new(Kind::System, what))
+    Err(Error::new(ErrorKind::System, what))
 }
 
 /// Whether the process is a backend and not the application that created the socket.

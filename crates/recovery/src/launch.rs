@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::usage::PROGRAM;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use os::programs;
 use os::socket::Listener;
 
@@ -59,7 +59,7 @@ pub fn program() -> Result<PathBuf> {
     installed.or_else(|| programs::in_path(PROGRAM)).ok_or_else(|| {
         let beside = library.as_deref().and_then(Path::parent).unwrap_or(Path::new("the library"));
         Error::new(
-            Kind::NotFound,
+            ErrorKind::NotFound,
             format!(
                 "there is no {PROGRAM} in {}, its installation, or an absolute directory of PATH (VELOC_BIN names \
                  the directory it is in)",

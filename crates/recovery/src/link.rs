@@ -13,7 +13,7 @@ use super::protocol::{
 };
 use super::{kill, launch, Process};
 use config::Config;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::Inodes;
 use os::shared::SharedMemory;
 use os::socket::{connect_to, listen_at, wait_for, Listener, Socket};
@@ -229,7 +229,7 @@ impl Shared {
     ) -> Result<(Arc<Socket>, Option<BackendChild>)> {
         let path = &self.path;
         let mut started: Option<BackendChild> = None;
-        let mut failed = Error::new(Kind::System, "nobody takes a connection");
+        let mut failed = Error::new(ErrorKind::System, "nobody takes a connection");
         let since = Instant::now();
         while since.elapsed() < CONNECT_TIMEOUT {
             if let Some(socket) = connect_to(path)? {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::handover::Kept;
 use super::Process;
 use config::Config;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use files::Inodes;
 use format::checksum::Checksum;
 use os::private;
@@ -153,16 +153,17 @@ fn name_in(space: &Path, prefix: &str, what: &impl Serialize) -> Result<String> 
 /// # Errors
 /// Out of memory.
 pub fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
-    postcard::to_stdvec(message).map_err(|error| Error::new(Kind::Internal, error.to_string()))
+    postcard::to_stdvec(message).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))
 }
 
 /// Decodes a message.
 ///
 /// # Errors
-/// [`Kind::Corrupt`]: the bytes are no message.
+/// [`ErrorKind::Corrupt`]: the bytes are no message.
 pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
-    postcard::from_bytes(bytes)
-        .map_err(|error| Error::new(Kind::Corrupt, format!("a message of the backend: {error}")))
+    postcard::from_bytes(bytes).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, format!("a message of the backend: {error}"))
+    })
 }
 
 #[cfg(test)]

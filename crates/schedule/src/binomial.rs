@@ -71,11 +71,11 @@ pub fn advances(l: u64, c: u64) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::brute_force::Table;
+    use crate::brute_force::AdvanceTable;
 
     #[test]
     fn the_closed_form_is_what_dynamic_programming_finds() {
-        let table = Table::new(200, 12, u64::MAX);
+        let table = AdvanceTable::new(200, 12, u64::MAX);
         for c in 1..=12 {
             for l in 0..=200 {
                 assert_eq!(advances(l, c), table.advances(l, c), "{l} steps, {c} slots");

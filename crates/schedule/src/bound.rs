@@ -110,12 +110,12 @@ pub(crate) fn first_pieces(l: u64, c: u64, d: u64) -> RangeInclusive<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::brute_force::Table;
+    use crate::brute_force::AdvanceTable;
 
     #[test]
     fn the_least_under_a_bound_is_what_dynamic_programming_finds() {
         for d in 1..=24 {
-            let table = Table::new(60, 9, d);
+            let table = AdvanceTable::new(60, 9, d);
             for c in 1..=9 {
                 for l in 1..=60.min(c * d) {
                     assert_eq!(
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn the_first_pieces_are_those_that_dynamic_programming_finds() {
         for d in 1..=20 {
-            let table = Table::new(60, 8, d);
+            let table = AdvanceTable::new(60, 8, d);
             for c in 2..=8 {
                 for l in 2..=60.min(c * d) {
                     let found = table.first_pieces(l, c);

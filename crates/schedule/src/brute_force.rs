@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use super::schedule::{Action, Done, Schedule, Stored};
 
 /// Least numbers of advances by dynamic programming, straight from the definition.
-pub(crate) struct Table {
+pub(crate) struct AdvanceTable {
     /// `[c][l]` without a bound.
     free: Vec<Vec<u128>>,
     /// `[c][l]` with the bound in the first sweep; `None`: not possible.
@@ -14,8 +14,8 @@ pub(crate) struct Table {
     d: u64,
 }
 
-impl Table {
-    pub(crate) fn new(steps: u64, slots: u64, d: u64) -> Table {
+impl AdvanceTable {
+    pub(crate) fn new(steps: u64, slots: u64, d: u64) -> AdvanceTable {
         let (steps, slots) = (steps as usize, slots as usize);
         let mut free = vec![vec![0; steps + 1]; slots + 1];
         let mut bounded = vec![vec![None; steps + 1]; slots + 1];
@@ -36,7 +36,7 @@ impl Table {
                 };
             }
         }
-        Table { free, bounded, d }
+        AdvanceTable { free, bounded, d }
     }
 
     pub(crate) fn advances(&self, l: u64, c: u64) -> u128 {

@@ -26,14 +26,14 @@ pub struct ConfiguredSchedule {
     pub(super) threshold: Option<Threshold>,
     /// Whether slots have states or records, instead of the plan's rule.
     pub(super) mixed: bool,
-    pub(super) way: Way,
+    pub(super) way: ActiveSchedule,
     /// Whether [`Action::Terminate`] was returned.
     pub(super) ended: bool,
 }
 
 /// The schedule in progress, by its kind.
 #[derive(Clone, Debug)]
-pub(super) enum Way {
+pub(super) enum ActiveSchedule {
     /// No action was returned yet.
     Before,
     /// All slots are alike.
@@ -70,7 +70,7 @@ impl ConfiguredSchedule {
     }
 
     fn of(plan: Plan) -> ConfiguredSchedule {
-        let (disk, threshold, way) = (None, None, Way::Before);
+        let (disk, threshold, way) = (None, None, ActiveSchedule::Before);
         ConfiguredSchedule { plan, disk, threshold, mixed: false, way, ended: false }
     }
 
@@ -200,7 +200,7 @@ impl ConfiguredSchedule {
 
     fn check_settings(&self, what: &str) -> Result<()> {
         match self.way {
-            Way::Before => Ok(()),
+            ActiveSchedule::Before => Ok(()),
             _ => Err(Error::invalid(format!("{what} is set before the first action"))),
         }
     }
@@ -232,7 +232,7 @@ impl ConfiguredSchedule {
                     )));
                 }
                 let (slots, states) = (self.plan.slots, &survivors.states);
-                Way::Open(match survivors.at_start {
+                ActiveSchedule::Open(match survivors.at_start {
                     true => Online::resumed_at_start(slots, states),
                     false => Online::resumed(slots, states).ok_or_else(lost)?,
                 })
@@ -242,10 +242,10 @@ impl ConfiguredSchedule {
                 if !survivors.at_start && way.on_disk().is_empty() {
                     return Err(lost());
                 }
-                Way::Levels(way)
+                ActiveSchedule::Levels(way)
             }
             None => match resume(self.plan, survivors) {
-                Ok(schedule) => Way::Known(schedule),
+                Ok(schedule) => ActiveSchedule::Known(schedule),
                 Err(Lost::Start) => return Err(lost()),
             },
         };
@@ -264,7 +264,7 @@ impl ConfiguredSchedule {
             // `resume` says what is lost.
             return self.resume(&Survivors { states: Vec::new(), ..survivors.clone() });
         };
-        self.way = Way::Known(schedule);
+        self.way = ActiveSchedule::Known(schedule);
         self.set_threshold();
         Ok(())
     }
@@ -274,27 +274,29 @@ impl ConfiguredSchedule {
         if self.ended {
             return Err(Error::invalid("the schedule has ended: the adjoint has come to state 0"));
         }
-        if matches!(self.way, Way::Before) {
+        if matches!(self.way, ActiveSchedule::Before) {
             self.way = match self.disk {
-                _ if self.plan.steps == 0 => Way::Open(Online::new(self.plan.slots)),
-                _ if self.mixed => Way::Mixed(Mixed::new(self.plan.steps, self.plan.slots)),
-                Some(disk) => Way::Levels(TwoLevel::new(self.plan, disk)),
-                None => Way::Known(Schedule::new(self.plan)),
+                _ if self.plan.steps == 0 => ActiveSchedule::Open(Online::new(self.plan.slots)),
+                _ if self.mixed => {
+                    ActiveSchedule::Mixed(Mixed::new(self.plan.steps, self.plan.slots))
+                }
+                Some(disk) => ActiveSchedule::Levels(TwoLevel::new(self.plan, disk)),
+                None => ActiveSchedule::Known(Schedule::new(self.plan)),
             };
             self.set_threshold();
         }
         let action = match &mut self.way {
             // It was set above.
-            Way::Before => Action::Terminate,
-            Way::Known(schedule) => schedule.next_action(),
-            Way::Levels(schedule) => schedule.next_action(),
-            Way::Mixed(schedule) => schedule.next_action(),
-            Way::Open(online) if online.at() >= Some(MAX_STEPS) => {
+            ActiveSchedule::Before => Action::Terminate,
+            ActiveSchedule::Known(schedule) => schedule.next_action(),
+            ActiveSchedule::Levels(schedule) => schedule.next_action(),
+            ActiveSchedule::Mixed(schedule) => schedule.next_action(),
+            ActiveSchedule::Open(online) if online.at() >= Some(MAX_STEPS) => {
                 return Err(Error::invalid(format!(
                     "the pass has come to state {MAX_STEPS}, and cannot go on"
                 )))
             }
-            Way::Open(online) => online.next_action(),
+            ActiveSchedule::Open(online) => online.next_action(),
         };
         self.ended = action == Action::Terminate;
         Ok(action)
@@ -311,9 +313,9 @@ impl ConfiguredSchedule {
 
     /// Ends the pass with the next step, which is the last one.
     pub fn end_after_next(&mut self) -> Result<()> {
-        if matches!(self.way, Way::Before) && self.plan.steps == 0 {
+        if matches!(self.way, ActiveSchedule::Before) && self.plan.steps == 0 {
             // It is the only step.
-            self.way = Way::Open(Online::new(self.plan.slots));
+            self.way = ActiveSchedule::Open(Online::new(self.plan.slots));
         }
         let Some(schedule) = self.pass()?.end_after_next(self.plan.adjoint) else {
             return Err(Error::invalid(
@@ -326,7 +328,7 @@ impl ConfiguredSchedule {
 
     fn pass(&self) -> Result<&Online> {
         match (&self.way, self.plan.steps) {
-            (Way::Open(online), _) => Ok(online),
+            (ActiveSchedule::Open(online), _) => Ok(online),
             (_, 0) => Err(Error::invalid("the pass has not begun")),
             (_, steps) => Err(Error::invalid(format!("the number of steps is known: {steps}"))),
         }
@@ -335,14 +337,18 @@ impl ConfiguredSchedule {
     /// Ends the pass and begins the way back.
     fn go_back(&mut self, schedule: Schedule) {
         self.plan = *schedule.plan();
-        self.way = Way::Known(schedule);
+        self.way = ActiveSchedule::Known(schedule);
         self.set_threshold();
     }
 
     fn set_threshold(&mut self) {
         match (self.threshold, &mut self.way) {
-            (Some(threshold), Way::Known(schedule)) => schedule.store_adjoint_by_work(threshold),
-            (Some(threshold), Way::Levels(schedule)) => schedule.store_adjoint_by_work(threshold),
+            (Some(threshold), ActiveSchedule::Known(schedule)) => {
+                schedule.store_adjoint_by_work(threshold)
+            }
+            (Some(threshold), ActiveSchedule::Levels(schedule)) => {
+                schedule.store_adjoint_by_work(threshold)
+            }
             _ => {}
         }
     }
@@ -351,8 +357,11 @@ impl ConfiguredSchedule {
     /// schedule.
     pub fn stored(&self) -> &[Stored] {
         match &self.way {
-            Way::Known(schedule) => schedule.stored(),
-            Way::Before | Way::Open(_) | Way::Levels(_) | Way::Mixed(_) => &[],
+            ActiveSchedule::Known(schedule) => schedule.stored(),
+            ActiveSchedule::Before
+            | ActiveSchedule::Open(_)
+            | ActiveSchedule::Levels(_)
+            | ActiveSchedule::Mixed(_) => &[],
         }
     }
 

@@ -69,7 +69,7 @@ pub struct Estimate {
 
 /// The sum over stretches of work.
 #[derive(Default)]
-struct Sum {
+struct TimeSum {
     undisturbed: f64,
     failures: f64,
     adjoints: u64,
@@ -77,7 +77,7 @@ struct Sum {
     open: f64,
 }
 
-impl Sum {
+impl TimeSum {
     fn close(&mut self, times: &Times) {
         self.undisturbed += self.open;
         self.failures += (self.open / times.mtbf).exp_m1();
@@ -85,7 +85,7 @@ impl Sum {
     }
 
     fn estimate(self, times: &Times) -> Estimate {
-        let Sum { undisturbed, failures, adjoints, .. } = self;
+        let TimeSum { undisturbed, failures, adjoints, .. } = self;
         let expected = match times.mtbf.is_finite() {
             true => (times.mtbf + times.restart) * failures,
             false => undisturbed,
@@ -129,7 +129,7 @@ impl Estimate {
         if is_too_long {
             return None;
         }
-        let mut work = Work::new(plan, times);
+        let mut work = StretchVisitor::new(plan, times);
         if !go_through(plan, &mut work, most) {
             return None;
         }
@@ -162,18 +162,18 @@ fn visits_about(plan: &Plan, times: &Times) -> Option<f64> {
 }
 
 /// Visits a plan and enters the stretches in which the adjoint is stored.
-struct Work<'a> {
+struct StretchVisitor<'a> {
     plan: &'a Plan,
     times: &'a Times,
-    sum: Sum,
+    sum: TimeSum,
     done: Done,
     interval: AdjointInterval,
 }
 
-impl<'a> Work<'a> {
-    fn new(plan: &'a Plan, times: &'a Times) -> Work<'a> {
+impl<'a> StretchVisitor<'a> {
+    fn new(plan: &'a Plan, times: &'a Times) -> StretchVisitor<'a> {
         let interval = AdjointInterval { threshold: times.threshold_for(plan), since: None };
-        Work { plan, times, sum: Sum::default(), done: Done::default(), interval }
+        StretchVisitor { plan, times, sum: TimeSum::default(), done: Done::default(), interval }
     }
 
     /// The advances before the next turn, if `top` is restored for it.
@@ -182,9 +182,9 @@ impl<'a> Work<'a> {
     }
 }
 
-impl Visitor for Work<'_> {
+impl Visitor for StretchVisitor<'_> {
     fn enters(&mut self, stretch: &Stretch, top: Option<u64>) -> bool {
-        let Work { plan, times, .. } = *self;
+        let StretchVisitor { plan, times, .. } = *self;
         let (turns, advances) = (stretch.steps(), stretch.advances());
         let mut done = self.done;
         (done.turns, done.advances) = (done.turns + turns, done.advances + advances);
@@ -195,7 +195,7 @@ impl Visitor for Work<'_> {
             Some(_) => {
                 let place = (stretch.low, plan.steps);
                 let mut interval = self.interval;
-                interval.is_due(plan.adjoint, place, done, Work::ahead(stretch.low, top))
+                interval.is_due(plan.adjoint, place, done, StretchVisitor::ahead(stretch.low, top))
             }
             None => plan.adjoint.is_some_and(|every| {
                 let last = (plan.steps - stretch.low.max(1)) / every * every;
@@ -230,7 +230,7 @@ impl Visitor for Work<'_> {
         // Each turn but the first begins by reading a state.
         self.sum.open += self.times.turn;
         self.sum.open += if step < self.plan.steps { self.times.read } else { 0.0 };
-        let (place, ahead) = ((step - 1, self.plan.steps), Work::ahead(step - 1, top));
+        let (place, ahead) = ((step - 1, self.plan.steps), StretchVisitor::ahead(step - 1, top));
         if self.interval.is_due(self.plan.adjoint, place, self.done, ahead) {
             self.sum.open += self.times.adjoint;
             self.sum.adjoints += 1;

@@ -19,7 +19,7 @@ fn by_actions(plan: &Plan, times: &Times) -> Estimate {
     if let Some(threshold) = times.threshold_for(plan) {
         schedule.store_adjoint_by_work(threshold);
     }
-    let mut sum = Sum::default();
+    let mut sum = TimeSum::default();
     loop {
         match schedule.next_action() {
             Action::Advance { from, to } => sum.open += (to - from) as f64 * times.step,
@@ -234,7 +234,7 @@ fn what_is_looked_at_is_known_about() {
                 let about = visits_about(&plan, &times).unwrap();
                 // The least limit under which the plan is visited to its end.
                 let is_enough = |most: u64| {
-                    let mut work = Work::new(&plan, &times);
+                    let mut work = StretchVisitor::new(&plan, &times);
                     go_through(&plan, &mut work, most)
                 };
                 let (mut few, mut enough) = (0, 1);

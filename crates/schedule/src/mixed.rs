@@ -23,7 +23,7 @@ use super::schedule::{Action, Done};
 
 /// What comes first ahead of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Piece {
+enum FirstPiece {
     /// One step, whose record is stored.
     Record,
     /// So many steps, 2 or more, behind a stored state.
@@ -139,13 +139,13 @@ fn ways(j: u64, depth: u64) -> u128 {
     }
 }
 
-fn first_piece(l: u64, slots: u64) -> Piece {
-    Cut::of(l, slots).map_or(Piece::Record, |cut| Piece::Steps(cut.first_piece()))
+fn first_piece(l: u64, slots: u64) -> FirstPiece {
+    Cut::of(l, slots).map_or(FirstPiece::Record, |cut| FirstPiece::Steps(cut.first_piece()))
 }
 
 /// What a slot has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct SlotContent {
     /// The state, or the one from which the recorded step begins.
     pub state: u64,
     pub slot: u64,
@@ -158,7 +158,7 @@ pub struct Mixed {
     pub(super) steps: u64,
     pub(super) slots: u64,
     /// What is needed, ascending by state.
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<SlotContent>,
     /// Slots that were used and are free; the last is used next.
     pub(super) free: Vec<u64>,
     /// Slots from here on have never been used.
@@ -195,8 +195,8 @@ impl Mixed {
         while state + 1 < steps {
             first_sweep.push(state);
             state += match first_piece(steps - state, slots - first_sweep.len() as u64 + 1) {
-                Piece::Record => 1,
-                Piece::Steps(steps) => steps,
+                FirstPiece::Record => 1,
+                FirstPiece::Steps(steps) => steps,
             };
         }
         let cost = PlanCost::with(first_sweep, steps);
@@ -224,17 +224,17 @@ impl Mixed {
         }
         let is_stored = self.kept.last().is_some_and(|top| top.state == at && !top.is_record);
         match first_piece(left, self.free_slots() + u64::from(is_stored)) {
-            Piece::Steps(steps) if is_stored => {
+            FirstPiece::Steps(steps) if is_stored => {
                 self.at = Some(at + steps);
                 self.done.advances += u128::from(steps);
                 Action::Advance { from: at, to: at + steps }
             }
-            Piece::Steps(_) => {
+            FirstPiece::Steps(_) => {
                 let slot = self.store(at, false);
                 // It is read when all behind the piece is reversed.
                 Action::Takeshot { state: at, slot, read_again: true }
             }
-            Piece::Record => {
+            FirstPiece::Record => {
                 self.at = Some(at + 1);
                 let slot = self.store(at, true);
                 Action::Record { step: at + 1, slot }
@@ -252,7 +252,7 @@ impl Mixed {
         let left = self.fine - end;
         for kept in self.kept.iter().rev() {
             let is_at = is_top && !kept.is_record && self.at == Some(kept.state);
-            let advances = || first_piece(left, self.free_slots() + 1) != Piece::Record;
+            let advances = || first_piece(left, self.free_slots() + 1) != FirstPiece::Record;
             let fits = match kept.is_record {
                 true => kept.state + 1 == end,
                 false if is_at => left > 1 && advances(),
@@ -277,7 +277,7 @@ impl Mixed {
             self.unused += 1;
             self.unused - 1
         });
-        self.kept.push(Kept { state, slot, is_record });
+        self.kept.push(SlotContent { state, slot, is_record });
         self.done.takeshots += 1;
         slot
     }
@@ -285,12 +285,13 @@ impl Mixed {
     /// Reads what was stored last.
     fn read(&mut self) -> Action {
         // Until the adjoint has come to state 0, there is something.
-        let start = Kept { state: 0, slot: 0, is_record: false };
-        let Kept { state, slot, is_record } = self.kept.last().copied().unwrap_or(start);
+        let start = SlotContent { state: 0, slot: 0, is_record: false };
+        let SlotContent { state, slot, is_record } = self.kept.last().copied().unwrap_or(start);
         let left = self.fine - state;
         // A record is read once, and a state until records of the steps behind it take its place.
-        let read_again =
-            !is_record && left > 1 && first_piece(left, self.free_slots() + 1) != Piece::Record;
+        let read_again = !is_record
+            && left > 1
+            && first_piece(left, self.free_slots() + 1) != FirstPiece::Record;
         if !read_again {
             self.free.extend(self.kept.pop().map(|top| top.slot));
         }

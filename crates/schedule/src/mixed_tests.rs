@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::binomial::MAX_STEPS;
-use crate::configured::{ConfiguredSchedule, Way};
+use crate::configured::{ActiveSchedule, ConfiguredSchedule};
 use crate::pack::sealed;
 use std::collections::{HashMap, HashSet};
 
@@ -210,7 +210,9 @@ fn what_is_unpacked_runs_to_its_end() {
                     continue;
                 };
                 accepted += 1;
-                let Way::Mixed(Mixed { mut fine, slots, .. }) = course.way else { continue };
+                let ActiveSchedule::Mixed(Mixed { mut fine, slots, .. }) = course.way else {
+                    continue;
+                };
                 while let Ok(action) = course.next_action() {
                     match action {
                         Action::Firsturn { step, .. }

@@ -5,7 +5,7 @@
 //! reads them.
 
 use super::adjoint_interval::Threshold;
-use super::configured::{ConfiguredSchedule, Way};
+use super::configured::{ActiveSchedule, ConfiguredSchedule};
 use super::levels::TwoLevel;
 use super::mixed::Mixed;
 use super::rule::Rule;
@@ -23,7 +23,7 @@ pub(super) const VERSION: u8 = 3;
 impl ConfiguredSchedule {
     /// The schedule and its position as bytes.
     pub fn pack(&self) -> Vec<u8> {
-        let mut to = Writer(MARK.to_vec());
+        let mut to = ScheduleWriter(MARK.to_vec());
         to.0.push(VERSION);
         to.plan(&self.plan, self.mixed);
         to.option(self.disk, |to, disk| {
@@ -34,22 +34,22 @@ impl ConfiguredSchedule {
         });
         to.number(self.ended.into());
         match &self.way {
-            Way::Before => to.number(0),
-            Way::Known(schedule) => {
+            ActiveSchedule::Before => to.number(0),
+            ActiveSchedule::Known(schedule) => {
                 to.number(1);
                 to.schedule(schedule);
             }
-            Way::Open(online) => {
+            ActiveSchedule::Open(online) => {
                 to.number(2);
                 to.stored(online.stored());
-                to.option(online.at, Writer::number);
+                to.option(online.at, ScheduleWriter::number);
                 to.number(online.decided.into());
             }
-            Way::Levels(schedule) => {
+            ActiveSchedule::Levels(schedule) => {
                 to.number(3);
                 to.two_level(schedule);
             }
-            Way::Mixed(schedule) => {
+            ActiveSchedule::Mixed(schedule) => {
                 to.number(4);
                 to.mixed(schedule);
             }
@@ -71,9 +71,9 @@ pub(super) fn checksum(bytes: &[u8]) -> [u8; 8] {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, add).to_le_bytes()
 }
 
-struct Writer(Vec<u8>);
+struct ScheduleWriter(Vec<u8>);
 
-impl Writer {
+impl ScheduleWriter {
     fn number(&mut self, number: u64) {
         self.wide(number.into());
     }
@@ -90,7 +90,7 @@ impl Writer {
         self.0.push(number as u8);
     }
 
-    fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Writer, T)) {
+    fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut ScheduleWriter, T)) {
         self.number(value.is_some().into());
         if let Some(value) = value {
             write(self, value);
@@ -126,11 +126,11 @@ impl Writer {
         self.stored(&schedule.stored);
         self.stored(&schedule.free);
         self.number(schedule.unused);
-        self.option(schedule.at, Writer::number);
+        self.option(schedule.at, ScheduleWriter::number);
         self.pairs(&schedule.moves);
-        self.option(schedule.target, Writer::number);
+        self.option(schedule.target, ScheduleWriter::number);
         self.number(schedule.fine);
-        self.option(schedule.interval.since, Writer::done);
+        self.option(schedule.interval.since, ScheduleWriter::done);
         self.done(schedule.done);
     }
 
@@ -139,9 +139,9 @@ impl Writer {
         self.numbers(&schedule.in_memory);
         self.numbers(&schedule.free);
         self.number(schedule.unused);
-        self.option(schedule.at, Writer::number);
+        self.option(schedule.at, ScheduleWriter::number);
         self.number(schedule.fine);
-        self.option(schedule.interval.since, Writer::done);
+        self.option(schedule.interval.since, ScheduleWriter::done);
         self.done(schedule.done);
         self.all([schedule.transfers.writes, schedule.transfers.reads]);
     }
@@ -153,7 +153,7 @@ impl Writer {
         }
         self.numbers(&schedule.free);
         self.number(schedule.unused);
-        self.option(schedule.at, Writer::number);
+        self.option(schedule.at, ScheduleWriter::number);
         self.number(schedule.fine);
         self.done(schedule.done);
     }

@@ -80,7 +80,7 @@ fn what_goes_on_after_a_crash_is_not_refused() {
         let states = states.collect();
         let adjoint = Some(random(steps + 1));
         course.resume(&Survivors { states, adjoint, at_start: true }).unwrap();
-        if let Way::Known(schedule) = &course.way {
+        if let ActiveSchedule::Known(schedule) = &course.way {
             moved += schedule.moves.len();
         }
         loop {

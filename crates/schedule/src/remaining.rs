@@ -26,7 +26,7 @@ pub struct Remaining {
 
 /// A stretch of steps that was reversed, from a stored state unless it has only one step.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct ReversedStretch {
     base: u64,
     end: u64,
     /// Slots for it, including that of its first state.
@@ -40,7 +40,7 @@ impl Remaining {
     /// [`Plan::check`] must accept the plan. Takes time and memory in proportion to the slots in use and,
     /// where these are few, to the repetitions.
     pub fn at(plan: &Plan, fine: u64) -> Remaining {
-        let mut open = Part { base: 0, end: plan.steps, slots: plan.slots, slot: 0 };
+        let mut open = ReversedStretch { base: 0, end: plan.steps, slots: plan.slots, slot: 0 };
         let (mut last, mut behind, mut advances) = (vec![0], Vec::new(), 0);
         while open.end > fine {
             let length = open.end - open.base;
@@ -67,18 +67,23 @@ impl Remaining {
     }
 }
 
-impl Part {
+impl ReversedStretch {
     /// The part that is reversed first; there are at least two steps and two slots.
-    fn upper(&self, plan: &Plan) -> Part {
+    fn upper(&self, plan: &Plan) -> ReversedStretch {
         let length = self.end - self.base;
         let piece = plan.rule.first_piece(length, self.slots, plan.resilience);
-        Part { base: self.base + piece, slots: self.slots - 1, slot: self.slot + 1, ..*self }
+        ReversedStretch {
+            base: self.base + piece,
+            slots: self.slots - 1,
+            slot: self.slot + 1,
+            ..*self
+        }
     }
 }
 
 /// Adds a part behind those reversed before it. A part with only one slot overwrites the earlier one in its
 /// slot: with two slots there are millions of such parts.
-fn put(parts: &mut Vec<Part>, part: Part) {
+fn put(parts: &mut Vec<ReversedStretch>, part: ReversedStretch) {
     let is_stored = part.end - part.base > 1;
     match parts.last_mut() {
         Some(last) if part.slots == 1 && is_stored && last.slot == part.slot => *last = part,
@@ -88,7 +93,7 @@ fn put(parts: &mut Vec<Part>, part: Part) {
 
 /// Adds the states stored last in the slots above those of `last`, which goes by slot. `parts` were reversed
 /// one after the other, and nothing was stored there since.
-fn stored_last(plan: &Plan, mut parts: Vec<Part>, last: &mut Vec<u64>) {
+fn stored_last(plan: &Plan, mut parts: Vec<ReversedStretch>, last: &mut Vec<u64>) {
     // The part reversed last is on top. It is split only if it may have used further slots.
     while let Some(part) = parts.pop() {
         let length = part.end - part.base;

@@ -108,13 +108,13 @@ fn revolve(l: u64, c: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::brute_force::Table;
+    use crate::brute_force::AdvanceTable;
 
     /// Without a bound two rules take the ends of the range that leads to the least number of advances
     /// (the paper's equation (4)), and revolve's lies between.
     #[test]
     fn the_range_of_pieces_is_that_of_dynamic_programming() {
-        let table = Table::new(150, 10, 150);
+        let table = AdvanceTable::new(150, 10, 150);
         for c in 2..=10 {
             for l in 2..=150 {
                 let found = table.first_pieces(l, c);

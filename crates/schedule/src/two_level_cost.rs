@@ -17,17 +17,17 @@ pub const MOST_PAIRS: usize = 1_000_000;
 
 /// The cost of a stretch.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sum {
+struct StretchCost {
     advances: u128,
     takeshots: u128,
     repetition: u64,
     transfers: Transfers,
 }
 
-impl Sum {
+impl StretchCost {
     /// The sum of this and another stretch, or of this and additional costs of the same steps.
-    fn and(self, other: Sum) -> Sum {
-        Sum {
+    fn and(self, other: StretchCost) -> StretchCost {
+        StretchCost {
             advances: self.advances + other.advances,
             takeshots: self.takeshots + other.takeshots,
             repetition: self.repetition.max(other.repetition),
@@ -40,7 +40,7 @@ impl Sum {
 }
 
 /// What is to be done next.
-enum Open {
+enum CostStep {
     /// Evaluate a stretch.
     Evaluate(u64, u64),
     /// Add up its two parts; the last number is the length of the first.
@@ -52,14 +52,14 @@ struct TwoLevelCost<'a> {
     plan: &'a Plan,
     levels: Levels,
     /// By length and slots on disk, including that of the first state.
-    known: HashMap<(u64, u64), Sum>,
+    known: HashMap<(u64, u64), StretchCost>,
 }
 
 impl TwoLevelCost<'_> {
     /// The cost of a stretch that is reversed in memory only.
-    fn in_memory(&self, steps: u64) -> Sum {
+    fn in_memory(&self, steps: u64) -> StretchCost {
         let slots = self.plan.slots;
-        Sum {
+        StretchCost {
             advances: advances(steps, slots),
             takeshots: takeshots(self.plan.rule, steps, slots, false),
             repetition: repetitions(steps, slots).0,
@@ -68,49 +68,49 @@ impl TwoLevelCost<'_> {
     }
 
     /// The cost of a stretch whose first state is stored on disk; `None` if it is not known yet.
-    fn of_stored(&self, steps: u64, slots: u64) -> Option<Sum> {
+    fn of_stored(&self, steps: u64, slots: u64) -> Option<StretchCost> {
         match steps {
-            0 | 1 => Some(Sum::default()),
+            0 | 1 => Some(StretchCost::default()),
             _ => self.known.get(&(steps, slots)).copied(),
         }
     }
 
     /// The cost of a stretch whose first state the application has.
-    fn of_reached(&self, steps: u64, free: u64) -> Option<Sum> {
+    fn of_reached(&self, steps: u64, free: u64) -> Option<StretchCost> {
         match steps {
-            0 | 1 => Some(Sum::default()),
+            0 | 1 => Some(StretchCost::default()),
             _ if !self.levels.goes_to_disk(steps, free) => Some(self.in_memory(steps)),
             _ => self.of_stored(steps, free).map(|sum| {
                 let transfers = Transfers { writes: 1, reads: 0 };
-                sum.and(Sum { takeshots: 1, transfers, ..Sum::default() })
+                sum.and(StretchCost { takeshots: 1, transfers, ..StretchCost::default() })
             }),
         }
     }
 
     /// The cost of all steps.
-    fn of_all(&mut self, steps: u64, free: u64) -> Option<Sum> {
-        let mut open = vec![Open::Evaluate(steps, free)];
+    fn of_all(&mut self, steps: u64, free: u64) -> Option<StretchCost> {
+        let mut open = vec![CostStep::Evaluate(steps, free)];
         while let Some(next) = open.pop() {
             match next {
                 // Without a slot on disk the stretch is reversed in memory.
-                Open::Evaluate(steps, slots)
+                CostStep::Evaluate(steps, slots)
                     if slots == 0 || self.of_stored(steps, slots).is_some() => {}
-                Open::Evaluate(steps, slots) => match self.levels.next(steps, slots) {
+                CostStep::Evaluate(steps, slots) => match self.levels.next(steps, slots) {
                     Next::Memory => {
                         self.known.insert((steps, slots), self.in_memory(steps));
                     }
                     Next::After(first) => {
-                        open.push(Open::Add(steps, slots, first));
-                        open.push(Open::Evaluate(first, slots));
+                        open.push(CostStep::Add(steps, slots, first));
+                        open.push(CostStep::Evaluate(first, slots));
                         if self.levels.goes_to_disk(steps - first, slots - 1) {
-                            open.push(Open::Evaluate(steps - first, slots - 1));
+                            open.push(CostStep::Evaluate(steps - first, slots - 1));
                         }
                     }
                 },
-                Open::Add(steps, slots, first) => {
+                CostStep::Add(steps, slots, first) => {
                     let behind = self.of_reached(steps - first, slots - 1)?;
                     let before = self.of_stored(first, slots)?;
-                    let way = Sum {
+                    let way = StretchCost {
                         advances: u128::from(first),
                         takeshots: 0,
                         repetition: before.repetition + 1,
@@ -159,7 +159,7 @@ pub fn of_levels(plan: &Plan, disk: Disk) -> Option<(PlanCost, Transfers)> {
         Some(sum) => {
             let first_sweep = sums.first_sweep(disk);
             let cost = PlanCost::with(first_sweep, plan.steps);
-            let Sum { advances, takeshots, repetition, transfers } = sum;
+            let StretchCost { advances, takeshots, repetition, transfers } = sum;
             Some((PlanCost { advances, takeshots, repetition, ..cost }, transfers))
         }
     }

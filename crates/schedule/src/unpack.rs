@@ -8,11 +8,11 @@ use std::cell::OnceCell;
 
 use super::adjoint_interval::{AdjointInterval, Threshold};
 use super::binomial::MAX_STEPS;
-use super::configured::{ConfiguredSchedule, Way};
+use super::configured::{ActiveSchedule, ConfiguredSchedule};
 use super::disk::{Disk, MAX_COST};
 use super::error::{Error, Kind, Result};
 use super::levels::{Transfers, TwoLevel};
-use super::mixed::{Kept, Mixed};
+use super::mixed::{Mixed, SlotContent};
 use super::online::Online;
 use super::pack::{checksum, MARK, MIXED, VERSION};
 use super::rule::Rule;
@@ -45,7 +45,7 @@ impl ConfiguredSchedule {
         if checksum(sealed) != *expected {
             return wrong("the checksum does not fit: something has changed in the bytes");
         }
-        let mut from = Reader(rest);
+        let mut from = ScheduleReader(rest);
         match from.course().filter(|_| from.0.is_empty()) {
             Some(course) => Ok(course),
             None => {
@@ -57,9 +57,9 @@ impl ConfiguredSchedule {
 }
 
 /// The bytes still to be read. Each function returns `None` if they are not what it expects.
-struct Reader<'a>(&'a [u8]);
+struct ScheduleReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl ScheduleReader<'_> {
     fn wide(&mut self) -> Option<u128> {
         let (mut number, mut shift) = (0_u128, 0);
         loop {
@@ -143,21 +143,23 @@ impl Reader<'_> {
             self.option(|from| Some(Threshold { work: from.float()?, turn: from.float()? }))?;
         let ended = self.flag()?;
         let way = match (self.number()?, disk) {
-            (4, None) if mixed => Way::Mixed(self.mixed(&plan)?),
+            (4, None) if mixed => ActiveSchedule::Mixed(self.mixed(&plan)?),
             (1.., _) if mixed => return None,
-            (0, None) => Way::Before,
-            (0, Some(_)) if !mixed && plan.steps > 0 && plan.resilience == u64::MAX => Way::Before,
-            (1, None) if plan.steps > 0 => Way::Known(self.schedule(plan, threshold)?),
-            (2, None) if plan.steps == 0 => Way::Open(self.online(plan.slots)?),
+            (0, None) => ActiveSchedule::Before,
+            (0, Some(_)) if !mixed && plan.steps > 0 && plan.resilience == u64::MAX => {
+                ActiveSchedule::Before
+            }
+            (1, None) if plan.steps > 0 => ActiveSchedule::Known(self.schedule(plan, threshold)?),
+            (2, None) if plan.steps == 0 => ActiveSchedule::Open(self.online(plan.slots)?),
             (3, Some(disk)) if plan.steps > 0 && plan.resilience == u64::MAX => {
-                Way::Levels(self.two_level(plan, disk, threshold)?)
+                ActiveSchedule::Levels(self.two_level(plan, disk, threshold)?)
             }
             _ => return None,
         };
         let fine = match &way {
-            Way::Known(schedule) => schedule.fine,
-            Way::Levels(schedule) => schedule.fine,
-            Way::Mixed(schedule) => schedule.fine,
+            ActiveSchedule::Known(schedule) => schedule.fine,
+            ActiveSchedule::Levels(schedule) => schedule.fine,
+            ActiveSchedule::Mixed(schedule) => schedule.fine,
             _ => 1,
         };
         let is_early = ended && fine > 0;
@@ -173,7 +175,7 @@ impl Reader<'_> {
     }
 
     fn interval(&mut self, threshold: Option<Threshold>) -> Option<(AdjointInterval, Done)> {
-        let since = self.option(Reader::done)?;
+        let since = self.option(ScheduleReader::done)?;
         let done = self.done()?;
         let fits =
             since.is_none_or(|since| since.advances <= done.advances && since.turns <= done.turns);
@@ -183,9 +185,9 @@ impl Reader<'_> {
     fn schedule(&mut self, plan: Plan, threshold: Option<Threshold>) -> Option<Schedule> {
         let (stored, free) = (self.stored()?, self.stored()?);
         let unused = self.up_to(plan.slots)?;
-        let at = self.option(Reader::number)?;
+        let at = self.option(ScheduleReader::number)?;
         let moves = self.stored()?.iter().map(|pair| (pair.state, pair.slot)).collect::<Vec<_>>();
-        let target = self.option(Reader::number)?;
+        let target = self.option(ScheduleReader::number)?;
         let fine = self.up_to(plan.steps)?;
         let (interval, done) = self.interval(threshold)?;
         let used = stored.iter().chain(&free).map(|stored| stored.slot).collect();
@@ -217,9 +219,10 @@ impl Reader<'_> {
         threshold: Option<Threshold>,
     ) -> Option<TwoLevel> {
         let on_disk = self.stored()?;
-        let (in_memory, free) = (self.list(Reader::number)?, self.list(Reader::number)?);
+        let (in_memory, free) =
+            (self.list(ScheduleReader::number)?, self.list(ScheduleReader::number)?);
         let unused = self.up_to(plan.slots + disk.slots)?;
-        let at = self.option(Reader::number)?;
+        let at = self.option(ScheduleReader::number)?;
         let fine = self.up_to(plan.steps)?;
         let (interval, done) = self.interval(threshold)?;
         let [writes, reads] = [(); 2].map(|()| self.up_to(MOST_COUNTED));
@@ -253,10 +256,10 @@ impl Reader<'_> {
     fn mixed(&mut self, &Plan { steps, slots, .. }: &Plan) -> Option<Mixed> {
         let kept = self.list(|from| {
             let state = from.up_to(steps)?;
-            Some(Kept { state, slot: from.number()?, is_record: from.flag()? })
+            Some(SlotContent { state, slot: from.number()?, is_record: from.flag()? })
         })?;
-        let (free, unused) = (self.list(Reader::number)?, self.up_to(slots)?);
-        let at = self.option(Reader::number)?;
+        let (free, unused) = (self.list(ScheduleReader::number)?, self.up_to(slots)?);
+        let at = self.option(ScheduleReader::number)?;
         let (fine, done) = (self.up_to(steps)?, self.done()?);
         let used = kept.iter().map(|kept| kept.slot).chain(free.iter().copied()).collect();
         let mixed = Mixed { steps, slots, kept, free, unused, at, fine, done };

@@ -15,7 +15,7 @@ pub use cudarc::driver::sys::{
 };
 
 /// The return value of every driver function: a `CUresult` as a number.
-pub type Result = u32;
+pub type ResultCode = u32;
 
 /// A function that a stream calls on the host, as in `cuLaunchHostFunc`.
 pub type HostFunction = Option<unsafe extern "C" fn(user_data: *mut c_void)>;

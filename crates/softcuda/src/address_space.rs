@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 use crate::intervals::Intervals;
-use crate::status::{Outcome, Status};
+use crate::status::{DriverResult, ErrorCode};
 
 /// The unit of address ranges and of physical memory.
 pub(crate) const GRANULARITY: u64 = 2 << 20;
@@ -24,13 +24,13 @@ const QUIET: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE
 
 /// How the library itself may use part of the alias area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protection {
+pub(crate) enum AliasProtection {
     None,
     Read,
     ReadWrite,
 }
 
-impl Protection {
+impl AliasProtection {
     fn flags(self) -> i32 {
         match self {
             Self::None => libc::PROT_NONE,
@@ -50,7 +50,7 @@ pub(crate) struct AddressSpace {
 
 impl AddressSpace {
     /// Sets the areas aside, smaller ones if the system refuses large ones.
-    pub(crate) fn new() -> Outcome<Self> {
+    pub(crate) fn new() -> DriverResult<Self> {
         let mut size = LARGEST_AREA;
         loop {
             if let Some(base) = set_aside(2 * size + GRANULARITY) {
@@ -64,7 +64,7 @@ impl AddressSpace {
             }
             size /= 2;
             if size < SMALLEST_AREA {
-                return Err(Status::OUT_OF_MEMORY);
+                return Err(ErrorCode::OUT_OF_MEMORY);
             }
         }
     }
@@ -76,8 +76,8 @@ impl AddressSpace {
 
     /// Hands out `size` addresses at a multiple of `alignment`, at `wish` if
     /// that is possible.
-    pub(crate) fn reserve(&mut self, size: u64, alignment: u64, wish: u64) -> Outcome<u64> {
-        let size = size.checked_next_multiple_of(GRANULARITY).ok_or(Status::OUT_OF_MEMORY)?;
+    pub(crate) fn reserve(&mut self, size: u64, alignment: u64, wish: u64) -> DriverResult<u64> {
+        let size = size.checked_next_multiple_of(GRANULARITY).ok_or(ErrorCode::OUT_OF_MEMORY)?;
         let alignment = alignment.max(GRANULARITY);
         if wish != 0 && wish.is_multiple_of(alignment) && self.is_free(wish, size) {
             self.slots.insert(wish..wish + size, ());
@@ -86,7 +86,7 @@ impl AddressSpace {
         let start = self
             .first_fit(self.next, size, alignment)
             .or_else(|| self.first_fit(self.device_area.start, size, alignment))
-            .ok_or(Status::OUT_OF_MEMORY)?;
+            .ok_or(ErrorCode::OUT_OF_MEMORY)?;
         self.slots.insert(start..start + size, ());
         self.next = start + size + GRANULARITY;
         Ok(start)
@@ -103,22 +103,22 @@ impl AddressSpace {
     }
 
     /// Puts fresh memory of zeros behind `range`.
-    pub(crate) fn back_with_zeros(&self, range: &Range<u64>) -> Outcome {
-        self.place(range, Protection::ReadWrite, QUIET, -1)
+    pub(crate) fn back_with_zeros(&self, range: &Range<u64>) -> DriverResult {
+        self.place(range, AliasProtection::ReadWrite, QUIET, -1)
     }
 
     /// Puts the beginning of `file` behind `range`, inaccessible at first.
-    pub(crate) fn back_with_file(&self, range: &Range<u64>, file: BorrowedFd<'_>) -> Outcome {
-        self.place(range, Protection::None, libc::MAP_SHARED, file.as_raw_fd())
+    pub(crate) fn back_with_file(&self, range: &Range<u64>, file: BorrowedFd<'_>) -> DriverResult {
+        self.place(range, AliasProtection::None, libc::MAP_SHARED, file.as_raw_fd())
     }
 
     /// Takes away whatever is behind `range`.
-    pub(crate) fn withdraw(&self, range: &Range<u64>) -> Outcome {
-        self.place(range, Protection::None, QUIET, -1)
+    pub(crate) fn withdraw(&self, range: &Range<u64>) -> DriverResult {
+        self.place(range, AliasProtection::None, QUIET, -1)
     }
 
     /// Changes what may be done with what is behind `range`.
-    pub(crate) fn protect(&self, range: &Range<u64>, protection: Protection) -> Outcome {
+    pub(crate) fn protect(&self, range: &Range<u64>, protection: AliasProtection) -> DriverResult {
         let size = (range.end - range.start) as usize;
         let start = with_exposed_provenance_mut(self.alias(range.start) as usize);
         // SAFETY: the range lies in the alias area, which this object set
@@ -127,11 +127,17 @@ impl AddressSpace {
         if code == 0 {
             Ok(())
         } else {
-            Err(Status::OUT_OF_MEMORY)
+            Err(ErrorCode::OUT_OF_MEMORY)
         }
     }
 
-    fn place(&self, range: &Range<u64>, protection: Protection, flags: i32, file: i32) -> Outcome {
+    fn place(
+        &self,
+        range: &Range<u64>,
+        protection: AliasProtection,
+        flags: i32,
+        file: i32,
+    ) -> DriverResult {
         let size = (range.end - range.start) as usize;
         let start = with_exposed_provenance_mut(self.alias(range.start) as usize);
         // SAFETY: the range lies in the alias area, which this object set
@@ -140,7 +146,7 @@ impl AddressSpace {
             libc::mmap(start, size, protection.flags(), flags | libc::MAP_FIXED, file, 0)
         };
         if placed == libc::MAP_FAILED {
-            Err(Status::OUT_OF_MEMORY)
+            Err(ErrorCode::OUT_OF_MEMORY)
         } else {
             Ok(())
         }
@@ -210,7 +216,7 @@ mod tests {
         let mut space = AddressSpace::new().unwrap();
         let most = space.device_area.end - space.device_area.start - 8 * GRANULARITY;
         let all = space.reserve(most, 0, 0).unwrap();
-        assert_eq!(space.reserve(most, 0, 0), Err(Status::OUT_OF_MEMORY));
+        assert_eq!(space.reserve(most, 0, 0), Err(ErrorCode::OUT_OF_MEMORY));
         space.release(all);
         assert_eq!(space.reserve(most, 0, 0), Ok(all));
     }

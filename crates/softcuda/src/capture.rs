@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
 use crate::handles::fresh_handle;
-use crate::queue::{Kind, Stream};
-use crate::status::{Outcome, Status};
+use crate::queue::{DriverStream, StreamKind};
+use crate::status::{DriverResult, ErrorCode};
 use crate::sync::lock;
 
 /// `CU_STREAM_CAPTURE_MODE_GLOBAL`.
@@ -46,24 +46,24 @@ const UNSAFE: [&str; 13] = [
 ];
 
 /// A capture under way.
-pub(crate) struct Capture {
+pub(crate) struct StreamCapture {
     context: u64,
     stream: u64,
-    kind: Kind,
+    kind: StreamKind,
     mode: u32,
     thread: ThreadId,
     nodes: AtomicU64,
     broken: AtomicBool,
 }
 
-static UNDER_WAY: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
+static UNDER_WAY: Mutex<Vec<Arc<StreamCapture>>> = Mutex::new(Vec::new());
 static GRAPHS: Mutex<Option<HashMap<u64, u64>>> = Mutex::new(None);
 
 thread_local! {
     static MODE: Cell<u32> = const { Cell::new(GLOBAL) };
 }
 
-impl Capture {
+impl StreamCapture {
     /// Records one piece of work.
     pub(crate) fn record(&self) {
         self.nodes.fetch_add(1, Ordering::Relaxed);
@@ -73,39 +73,39 @@ impl Capture {
         self.broken.load(Ordering::Relaxed)
     }
 
-    fn is_of(&self, context: u64, stream: &Stream) -> bool {
+    fn is_of(&self, context: u64, stream: &DriverStream) -> bool {
         self.context == context && self.stream == stream.handle
     }
 }
 
 /// Breaks the captures that are `meant`; returns whether there were any.
-fn break_those(meant: impl Fn(&Capture) -> bool) -> bool {
+fn break_those(meant: impl Fn(&StreamCapture) -> bool) -> bool {
     let under_way = lock(&UNDER_WAY);
     let broken = under_way.iter().filter(|capture| meant(capture));
     broken.inspect(|capture| capture.broken.store(true, Ordering::Relaxed)).count() > 0
 }
 
 /// Sets the calling thread's mode, and returns the previous one.
-pub(crate) fn exchange_mode(mode: u32) -> Outcome<u32> {
+pub(crate) fn exchange_mode(mode: u32) -> DriverResult<u32> {
     if mode > RELAXED {
-        return Err(Status::INVALID_VALUE);
+        return Err(ErrorCode::INVALID_VALUE);
     }
     Ok(MODE.replace(mode))
 }
 
 /// Begins to capture a stream.
-pub(crate) fn begin(context: u64, stream: &Stream, mode: u32) -> Outcome {
+pub(crate) fn begin(context: u64, stream: &DriverStream, mode: u32) -> DriverResult {
     if mode > RELAXED {
-        return Err(Status::INVALID_VALUE);
+        return Err(ErrorCode::INVALID_VALUE);
     }
-    if stream.kind == Kind::Legacy {
-        return Err(Status::STREAM_CAPTURE_UNSUPPORTED);
+    if stream.kind == StreamKind::Legacy {
+        return Err(ErrorCode::STREAM_CAPTURE_UNSUPPORTED);
     }
     let mut under_way = lock(&UNDER_WAY);
     if under_way.iter().any(|capture| capture.is_of(context, stream)) {
-        return Err(Status::ILLEGAL_STATE);
+        return Err(ErrorCode::ILLEGAL_STATE);
     }
-    under_way.push(Arc::new(Capture {
+    under_way.push(Arc::new(StreamCapture {
         context,
         stream: stream.handle,
         kind: stream.kind,
@@ -118,19 +118,19 @@ pub(crate) fn begin(context: u64, stream: &Stream, mode: u32) -> Outcome {
 }
 
 /// Ends the capture of a stream and returns the graph, unless the capture is broken.
-pub(crate) fn end(context: u64, stream: &Stream) -> Outcome<u64> {
+pub(crate) fn end(context: u64, stream: &DriverStream) -> DriverResult<u64> {
     let mut under_way = lock(&UNDER_WAY);
     let place = under_way
         .iter()
         .position(|capture| capture.is_of(context, stream))
-        .ok_or(Status::ILLEGAL_STATE)?;
+        .ok_or(ErrorCode::ILLEGAL_STATE)?;
     let capture = &under_way[place];
     if capture.mode != RELAXED && capture.thread != std::thread::current().id() {
-        return Err(Status::STREAM_CAPTURE_WRONG_THREAD);
+        return Err(ErrorCode::STREAM_CAPTURE_WRONG_THREAD);
     }
     let capture = under_way.remove(place);
     if capture.is_broken() {
-        return Err(Status::STREAM_CAPTURE_INVALIDATED);
+        return Err(ErrorCode::STREAM_CAPTURE_INVALIDATED);
     }
     let graph = fresh_handle();
     let nodes = capture.nodes.load(Ordering::Relaxed);
@@ -140,65 +140,70 @@ pub(crate) fn end(context: u64, stream: &Stream) -> Outcome<u64> {
 
 /// Whether a stream is captured, as a `CUstreamCaptureStatus`. For the legacy stream this is an error while a
 /// blocking one is captured, but breaks nothing.
-pub(crate) fn status(context: u64, stream: &Stream) -> Outcome<u32> {
+pub(crate) fn status(context: u64, stream: &DriverStream) -> DriverResult<u32> {
     let under_way = lock(&UNDER_WAY);
-    if stream.kind == Kind::Legacy && under_way.iter().any(|capture| concerns(capture, context)) {
-        return Err(Status::STREAM_CAPTURE_IMPLICIT);
+    if stream.kind == StreamKind::Legacy
+        && under_way.iter().any(|capture| concerns(capture, context))
+    {
+        return Err(ErrorCode::STREAM_CAPTURE_IMPLICIT);
     }
     let own = under_way.iter().find(|capture| capture.is_of(context, stream));
     Ok(own.map_or(0, |own| if own.is_broken() { INVALIDATED } else { ACTIVE }))
 }
 
 /// Whether the legacy stream of `context` cannot be used for this capture.
-fn concerns(capture: &Capture, context: u64) -> bool {
-    capture.context == context && capture.kind == Kind::Blocking
+fn concerns(capture: &StreamCapture, context: u64) -> bool {
+    capture.context == context && capture.kind == StreamKind::Blocking
 }
 
 /// The capture that records work about to be queued in a stream, if any.
-pub(crate) fn of_work(context: u64, stream: &Stream) -> Outcome<Option<Arc<Capture>>> {
-    if stream.kind == Kind::Legacy && break_those(|capture| concerns(capture, context)) {
-        return Err(Status::STREAM_CAPTURE_IMPLICIT);
+pub(crate) fn of_work(
+    context: u64,
+    stream: &DriverStream,
+) -> DriverResult<Option<Arc<StreamCapture>>> {
+    if stream.kind == StreamKind::Legacy && break_those(|capture| concerns(capture, context)) {
+        return Err(ErrorCode::STREAM_CAPTURE_IMPLICIT);
     }
     let own = lock(&UNDER_WAY).iter().find(|capture| capture.is_of(context, stream)).cloned();
     match own {
-        Some(own) if own.is_broken() => Err(Status::STREAM_CAPTURE_INVALIDATED),
+        Some(own) if own.is_broken() => Err(ErrorCode::STREAM_CAPTURE_INVALIDATED),
         own => Ok(own),
     }
 }
 
 /// Called when a stream is waited for, or asked whether its work is done.
-pub(crate) fn check_wait(context: u64, stream: &Stream) -> Outcome {
-    if stream.kind == Kind::Legacy && break_those(|capture| concerns(capture, context)) {
-        return Err(Status::STREAM_CAPTURE_IMPLICIT);
+pub(crate) fn check_wait(context: u64, stream: &DriverStream) -> DriverResult {
+    if stream.kind == StreamKind::Legacy && break_those(|capture| concerns(capture, context)) {
+        return Err(ErrorCode::STREAM_CAPTURE_IMPLICIT);
     }
     match break_those(|capture| capture.is_of(context, stream)) {
-        true => Err(Status::STREAM_CAPTURE_UNSUPPORTED),
+        true => Err(ErrorCode::STREAM_CAPTURE_UNSUPPORTED),
         false => Ok(()),
     }
 }
 
 /// Called when a whole context is waited for.
-pub(crate) fn check_wait_for_all(context: u64) -> Outcome {
+pub(crate) fn check_wait_for_all(context: u64) -> DriverResult {
     match break_those(|capture| capture.context == context) {
-        true => Err(Status::STREAM_CAPTURE_UNSUPPORTED),
+        true => Err(ErrorCode::STREAM_CAPTURE_UNSUPPORTED),
         false => Ok(()),
     }
 }
 
 /// Called at each call of the function `name`.
-pub(crate) fn check_call(name: &str) -> Outcome {
+pub(crate) fn check_call(name: &str) -> DriverResult {
     let mode = MODE.get();
     if mode == RELAXED || !UNSAFE.contains(&name) {
         return Ok(());
     }
     let own = std::thread::current().id();
-    let forbids = |capture: &Capture| match capture.mode {
+    let forbids = |capture: &StreamCapture| match capture.mode {
         RELAXED => false,
         _ if capture.thread == own => true,
         theirs => theirs == GLOBAL && mode == GLOBAL,
     };
     match break_those(forbids) {
-        true => Err(Status::STREAM_CAPTURE_UNSUPPORTED),
+        true => Err(ErrorCode::STREAM_CAPTURE_UNSUPPORTED),
         false => Ok(()),
     }
 }
@@ -209,13 +214,13 @@ pub(crate) fn forget(context: u64) {
 }
 
 /// How many pieces of work a graph has.
-pub(crate) fn nodes(graph: u64) -> Outcome<u64> {
+pub(crate) fn nodes(graph: u64) -> DriverResult<u64> {
     let graphs = lock(&GRAPHS);
-    graphs.as_ref().and_then(|graphs| graphs.get(&graph)).copied().ok_or(Status::INVALID_VALUE)
+    graphs.as_ref().and_then(|graphs| graphs.get(&graph)).copied().ok_or(ErrorCode::INVALID_VALUE)
 }
 
 /// Destroys a graph.
-pub(crate) fn destroy(graph: u64) -> Outcome {
+pub(crate) fn destroy(graph: u64) -> DriverResult {
     let gone = lock(&GRAPHS).as_mut().and_then(|graphs| graphs.remove(&graph));
-    gone.map(|_| ()).ok_or(Status::INVALID_VALUE)
+    gone.map(|_| ()).ok_or(ErrorCode::INVALID_VALUE)
 }

@@ -73,7 +73,7 @@ pub(crate) enum Pageable {
 
 /// All settings but the failures to inject.
 #[derive(Debug)]
-struct Settings {
+struct DeviceSettings {
     memory_bytes: u64,
     limit: Option<u64>,
     devices: usize,
@@ -88,7 +88,7 @@ struct Settings {
     spins: bool,
 }
 
-impl Default for Settings {
+impl Default for DeviceSettings {
     fn default() -> Self {
         Self {
             memory_bytes: DEFAULT_MEMORY,
@@ -107,7 +107,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl DeviceSettings {
     /// Sets one key, or says why not.
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
@@ -184,10 +184,10 @@ impl Settings {
     }
 }
 
-fn settings() -> MutexGuard<'static, Settings> {
-    static SETTINGS: OnceLock<Mutex<Settings>> = OnceLock::new();
+fn settings() -> MutexGuard<'static, DeviceSettings> {
+    static SETTINGS: OnceLock<Mutex<DeviceSettings>> = OnceLock::new();
     let settings = SETTINGS.get_or_init(|| {
-        let mut settings = Settings::default();
+        let mut settings = DeviceSettings::default();
         for key in KEYS {
             let Ok(value) = std::env::var(key) else {
                 continue;

@@ -10,8 +10,10 @@ use crate::abi::{STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::capture;
 use crate::config;
 use crate::handles::fresh_handle;
-use crate::queue::{ContextHealth, Kind, Operation, Stream, Ticket, Work};
-use crate::status::{Outcome, Status};
+use crate::queue::{
+    ContextHealth, DriverStream, Operation, OperationTicket, OperationWork, StreamKind,
+};
+use crate::status::{DriverResult, ErrorCode};
 use crate::sync::lock;
 
 /// One context on one device.
@@ -27,42 +29,44 @@ pub(crate) struct Context {
     /// Whether it is broken or gone.
     pub(crate) health: Arc<ContextHealth>,
     /// The default streams first, then those the program made.
-    lanes: Mutex<Vec<Lane>>,
+    lanes: Mutex<Vec<StreamTail>>,
     /// Held by calls that keep others from queueing work, if configured.
     queueing: Mutex<()>,
 }
 
 /// A stream and the operation last queued in it.
-struct Lane {
-    stream: Arc<Stream>,
-    last: Option<Arc<Ticket>>,
+struct StreamTail {
+    stream: Arc<DriverStream>,
+    last: Option<Arc<OperationTicket>>,
 }
 
-impl Lane {
-    fn pending(&self) -> Option<Arc<Ticket>> {
+impl StreamTail {
+    fn pending(&self) -> Option<Arc<OperationTicket>> {
         self.last.clone().filter(|ticket| !ticket.is_done())
     }
 }
 
 /// Conditions of an operation beside being last in its stream.
 #[derive(Default)]
-pub(crate) struct Terms {
+pub(crate) struct OperationTerms {
     /// An operation of another stream to wait for.
-    pub(crate) after: Option<Arc<Ticket>>,
+    pub(crate) after: Option<Arc<OperationTicket>>,
     /// Injected: fail with this when its turn comes.
-    pub(crate) fails_with: Option<Status>,
+    pub(crate) fails_with: Option<ErrorCode>,
 }
 
 impl Context {
     /// A context with its two default streams.
     pub(crate) fn new(handle: u64, device: usize, primary: bool) -> Arc<Self> {
         let health = Arc::new(ContextHealth::default());
-        let lane = |handle: usize, kind| Lane {
-            stream: Stream::new(handle as u64, kind, 0, Arc::clone(&health)),
+        let lane = |handle: usize, kind| StreamTail {
+            stream: DriverStream::new(handle as u64, kind, 0, Arc::clone(&health)),
             last: None,
         };
-        let lanes =
-            vec![lane(STREAM_LEGACY, Kind::Legacy), lane(STREAM_PER_THREAD, Kind::Blocking)];
+        let lanes = vec![
+            lane(STREAM_LEGACY, StreamKind::Legacy),
+            lane(STREAM_PER_THREAD, StreamKind::Blocking),
+        ];
         Arc::new(Self {
             handle,
             id: fresh_handle(),
@@ -75,20 +79,25 @@ impl Context {
     }
 
     /// Adds a stream, ready to work.
-    pub(crate) fn add_stream(&self, handle: u64, kind: Kind, flags: u32) -> Outcome<Arc<Stream>> {
-        let stream = Stream::new(handle, kind, flags, Arc::clone(&self.health));
+    pub(crate) fn add_stream(
+        &self,
+        handle: u64,
+        kind: StreamKind,
+        flags: u32,
+    ) -> DriverResult<Arc<DriverStream>> {
+        let stream = DriverStream::new(handle, kind, flags, Arc::clone(&self.health));
         stream.start()?;
-        lock(&self.lanes).push(Lane { stream: Arc::clone(&stream), last: None });
+        lock(&self.lanes).push(StreamTail { stream: Arc::clone(&stream), last: None });
         Ok(stream)
     }
 
     /// The legacy or the per-thread default stream.
-    pub(crate) fn default_stream(&self, handle: usize) -> Outcome<Arc<Stream>> {
+    pub(crate) fn default_stream(&self, handle: usize) -> DriverResult<Arc<DriverStream>> {
         lock(&self.lanes)
             .iter()
             .find(|lane| lane.stream.handle == handle as u64)
             .map(|lane| Arc::clone(&lane.stream))
-            .ok_or(Status::CONTEXT_IS_DESTROYED)
+            .ok_or(ErrorCode::CONTEXT_IS_DESTROYED)
     }
 
     /// Keeps others from queueing work until the guard is dropped, if configured.
@@ -100,22 +109,22 @@ impl Context {
     /// recorded if the stream is captured.
     pub(crate) fn submit(
         &self,
-        stream: &Arc<Stream>,
-        terms: Terms,
-        work: Work,
-    ) -> Outcome<Arc<Ticket>> {
+        stream: &Arc<DriverStream>,
+        terms: OperationTerms,
+        work: OperationWork,
+    ) -> DriverResult<Arc<OperationTicket>> {
         if let Some(capture) = capture::of_work(self.handle, stream)? {
             capture.record();
-            return Ok(Ticket::done());
+            return Ok(OperationTicket::done());
         }
         let mut lanes = lock(&self.lanes);
         lanes.retain(|lane| !lane.stream.is_closed() || lane.pending().is_some());
 
         let mut after: Vec<_> = terms.after.into_iter().collect();
         after.extend(
-            lanes.iter().filter(|lane| comes_before(lane, stream)).filter_map(Lane::pending),
+            lanes.iter().filter(|lane| comes_before(lane, stream)).filter_map(StreamTail::pending),
         );
-        let ticket = Arc::new(Ticket::default());
+        let ticket = Arc::new(OperationTicket::default());
         stream.push(Operation {
             after,
             ticket: Arc::clone(&ticket),
@@ -129,20 +138,20 @@ impl Context {
     }
 
     /// The operations that synchronising with `stream` waits for.
-    pub(crate) fn pending_in(&self, stream: &Stream) -> Vec<Arc<Ticket>> {
+    pub(crate) fn pending_in(&self, stream: &DriverStream) -> Vec<Arc<OperationTicket>> {
         lock(&self.lanes)
             .iter()
             .filter(|lane| {
                 lane.stream.handle == stream.handle
-                    || (stream.kind == Kind::Legacy && comes_before(lane, stream))
+                    || (stream.kind == StreamKind::Legacy && comes_before(lane, stream))
             })
-            .filter_map(Lane::pending)
+            .filter_map(StreamTail::pending)
             .collect()
     }
 
     /// The operations that synchronising with the whole context waits for.
-    pub(crate) fn pending(&self) -> Vec<Arc<Ticket>> {
-        lock(&self.lanes).iter().filter_map(Lane::pending).collect()
+    pub(crate) fn pending(&self) -> Vec<Arc<OperationTicket>> {
+        lock(&self.lanes).iter().filter_map(StreamTail::pending).collect()
     }
 
     /// Ends the context: waits for the work that runs, drops what is queued.
@@ -153,7 +162,7 @@ impl Context {
         for lane in &lanes {
             lane.stream.close();
         }
-        for ticket in lanes.iter().filter_map(Lane::pending) {
+        for ticket in lanes.iter().filter_map(StreamTail::pending) {
             ticket.wait();
         }
     }
@@ -161,9 +170,9 @@ impl Context {
 
 /// Whether an operation queued in `stream` now comes after those in `lane`,
 /// by the rule of the legacy default stream.
-fn comes_before(lane: &Lane, stream: &Stream) -> bool {
+fn comes_before(lane: &StreamTail, stream: &DriverStream) -> bool {
     matches!(
         (lane.stream.kind, stream.kind),
-        (Kind::Blocking, Kind::Legacy) | (Kind::Legacy, Kind::Blocking)
+        (StreamKind::Blocking, StreamKind::Legacy) | (StreamKind::Legacy, StreamKind::Blocking)
     )
 }

@@ -11,18 +11,18 @@ use std::sync::{Condvar, LazyLock, Mutex};
 use crate::sync::{lock, wait};
 
 #[derive(Default)]
-struct Table {
+struct RangesInUse {
     next: u64,
     ranges: HashMap<u64, Range<u64>>,
 }
 
-impl Table {
+impl RangesInUse {
     fn overlaps(&self, range: &Range<u64>) -> bool {
         self.ranges.values().any(|used| used.start < range.end && range.start < used.end)
     }
 }
 
-static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
+static TABLE: LazyLock<Mutex<RangesInUse>> = LazyLock::new(Mutex::default);
 static RELEASED: Condvar = Condvar::new();
 
 /// Marks a range as in use until dropped.

@@ -9,30 +9,30 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::status::Status;
+use crate::status::ErrorCode;
 use crate::sync::lock;
 
 /// The fate of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum CallFate {
     /// The call is carried out.
     Proceed,
     /// The call returns this and does nothing.
-    Fail(Status),
+    Fail(ErrorCode),
     /// The call returns success, and the device fails with this afterwards.
-    FailLater(Status),
+    FailLater(ErrorCode),
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Rule {
+struct InjectionRule {
     function: String,
     first: u64,
     and_later: bool,
-    code: Status,
+    code: ErrorCode,
     asynchronous: bool,
 }
 
-impl Rule {
+impl InjectionRule {
     fn parse(item: &str) -> Result<Self, String> {
         let malformed = || format!("`{item}` is not like `cuMemMap:3=2`");
         let (function, rest) = item.split_once(':').ok_or_else(malformed)?;
@@ -51,7 +51,7 @@ impl Rule {
             function: function.trim().to_owned(),
             first,
             and_later,
-            code: Status(code),
+            code: ErrorCode(code),
             asynchronous,
         })
     }
@@ -62,7 +62,7 @@ impl Rule {
 }
 
 static COUNTS: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
-static RULES: Mutex<Vec<Rule>> = Mutex::new(Vec::new());
+static RULES: Mutex<Vec<InjectionRule>> = Mutex::new(Vec::new());
 
 /// Replaces the failures to inject; an unreadable specification changes nothing.
 pub(crate) fn set_failures(specification: &str) -> Result<(), String> {
@@ -70,14 +70,14 @@ pub(crate) fn set_failures(specification: &str) -> Result<(), String> {
         .split(',')
         .map(str::trim)
         .filter(|item| !item.is_empty())
-        .map(Rule::parse)
+        .map(InjectionRule::parse)
         .collect::<Result<Vec<_>, _>>()?;
     *lock(&RULES) = rules;
     Ok(())
 }
 
 /// Counts a call of `function` and decides about it.
-pub(crate) fn called(function: &'static str) -> Verdict {
+pub(crate) fn called(function: &'static str) -> CallFate {
     let number = {
         let mut counts = lock(&COUNTS);
         let count = counts.entry(function).or_insert(0);
@@ -85,9 +85,9 @@ pub(crate) fn called(function: &'static str) -> Verdict {
         *count
     };
     match lock(&RULES).iter().find(|rule| rule.covers(function, number)) {
-        None => Verdict::Proceed,
-        Some(rule) if rule.asynchronous => Verdict::FailLater(rule.code),
-        Some(rule) => Verdict::Fail(rule.code),
+        None => CallFate::Proceed,
+        Some(rule) if rule.asynchronous => CallFate::FailLater(rule.code),
+        Some(rule) => CallFate::Fail(rule.code),
     }
 }
 
@@ -114,22 +114,22 @@ mod tests {
 
     #[test]
     fn rules_are_read_as_written() {
-        let rule = Rule::parse("cuMemMap:3=2").unwrap();
+        let rule = InjectionRule::parse("cuMemMap:3=2").unwrap();
         assert!(rule.covers("cuMemMap", 3));
         assert!(!rule.covers("cuMemMap", 4));
         assert!(!rule.covers("cuMemUnmap", 3));
-        assert_eq!((rule.code, rule.asynchronous), (Status::OUT_OF_MEMORY, false));
+        assert_eq!((rule.code, rule.asynchronous), (ErrorCode::OUT_OF_MEMORY, false));
 
-        let rule = Rule::parse("cuLaunchKernel:2+~700").unwrap();
+        let rule = InjectionRule::parse("cuLaunchKernel:2+~700").unwrap();
         assert!(!rule.covers("cuLaunchKernel", 1));
         assert!(rule.covers("cuLaunchKernel", 9));
-        assert_eq!((rule.code, rule.asynchronous), (Status::ILLEGAL_ADDRESS, true));
+        assert_eq!((rule.code, rule.asynchronous), (ErrorCode::ILLEGAL_ADDRESS, true));
     }
 
     #[test]
     fn nonsense_is_refused() {
         for item in ["cuMemMap", "cuMemMap:0=2", "cuMemMap:1=0", "cuMemMap:x=2", "cuMemMap:1=2~3"] {
-            assert!(Rule::parse(item).is_err(), "{item}");
+            assert!(InjectionRule::parse(item).is_err(), "{item}");
         }
     }
 }

@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, LazyLock, Mutex};
 
-use crate::memory::{Access, Operand, Side};
+use crate::memory::{AddressSide, MemoryAccess, Operand};
 use crate::notice::notice;
 use crate::registry;
-use crate::status::{Outcome, Status};
+use crate::status::{DriverResult, ErrorCode};
 use crate::sync::lock;
 use crate::thread;
 
@@ -46,7 +46,7 @@ pub(crate) type NativeKernel = unsafe extern "C" fn(launch: *const softcuda_laun
 
 /// What a kernel asks of its launches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Needs {
+pub(crate) struct LaunchNeeds {
     /// The sizes of its parameters in bytes.
     pub(crate) sizes: Vec<usize>,
     /// The shared memory of its own, beside what a launch asks for.
@@ -59,47 +59,47 @@ pub(crate) struct Needs {
 #[derive(Debug)]
 pub(crate) struct Kernel {
     function: NativeKernel,
-    needs: Needs,
+    needs: LaunchNeeds,
 }
 
 /// The grid, the block and the shared memory of a launch.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
+pub(crate) struct LaunchShape {
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) shared_bytes: u32,
 }
 
 /// The device and the memory of the kernel that runs on this thread.
-struct Scope {
+struct RunningKernel {
     device: usize,
     held: Vec<Operand>,
     failed: bool,
 }
 
 thread_local! {
-    static SCOPE: RefCell<Option<Scope>> = const { RefCell::new(None) };
+    static SCOPE: RefCell<Option<RunningKernel>> = const { RefCell::new(None) };
 }
 
 static KERNELS: LazyLock<Mutex<HashMap<String, Arc<Kernel>>>> = LazyLock::new(Mutex::default);
 
 /// Registers a kernel, replacing the one of the same name.
-pub(crate) fn register(name: String, sizes: Vec<usize>, function: NativeKernel) -> Outcome {
+pub(crate) fn register(name: String, sizes: Vec<usize>, function: NativeKernel) -> DriverResult {
     if sizes.iter().any(|size| *size == 0 || *size > LARGEST_PARAMETER) {
-        return Err(Status::INVALID_VALUE);
+        return Err(ErrorCode::INVALID_VALUE);
     }
-    let kernel = Kernel::new(function, Needs { sizes, ..Needs::default() });
+    let kernel = Kernel::new(function, LaunchNeeds { sizes, ..LaunchNeeds::default() });
     lock(&KERNELS).insert(name, Arc::new(kernel));
     Ok(())
 }
 
 /// The kernel of this name.
-pub(crate) fn find(name: &str) -> Outcome<Arc<Kernel>> {
-    lock(&KERNELS).get(name).cloned().ok_or(Status::NOT_FOUND)
+pub(crate) fn find(name: &str) -> DriverResult<Arc<Kernel>> {
+    lock(&KERNELS).get(name).cloned().ok_or(ErrorCode::NOT_FOUND)
 }
 
 impl Kernel {
-    pub(crate) fn new(function: NativeKernel, needs: Needs) -> Self {
+    pub(crate) fn new(function: NativeKernel, needs: LaunchNeeds) -> Self {
         Self { function, needs }
     }
 
@@ -109,19 +109,19 @@ impl Kernel {
     }
 
     /// Whether it can be launched so: checks the limits that every GPU has, and barriers.
-    pub(crate) fn check(&self, shape: &Shape) -> Outcome {
+    pub(crate) fn check(&self, shape: &LaunchShape) -> DriverResult {
         let threads: u64 = shape.block.iter().map(|side| u64::from(*side)).product();
         let blocks_exist = shape.grid.iter().all(|side| *side > 0);
         let shared = u64::from(self.needs.shared_bytes) + u64::from(shape.shared_bytes);
         if !blocks_exist || !(1..=1024).contains(&threads) || shared > SHARED_MEMORY as u64 {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         // The number that a barrier names is one of whole warps.
         match self.needs.threads.filter(|wanted| *wanted != threads.next_multiple_of(32)) {
             None => Ok(()),
             Some(wanted) => {
                 notice(&format!("`bar.sync 0, {wanted}`: it is not for all {threads} threads"));
-                Err(Status::INVALID_VALUE)
+                Err(ErrorCode::INVALID_VALUE)
             }
         }
     }
@@ -131,16 +131,16 @@ impl Kernel {
     /// # Safety
     /// `params` must point to as many pointers as the kernel has parameters,
     /// each to a value of the registered size; it may be null for none.
-    pub(crate) unsafe fn capture(&self, params: *mut *mut c_void) -> Outcome<Vec<u64>> {
+    pub(crate) unsafe fn capture(&self, params: *mut *mut c_void) -> DriverResult<Vec<u64>> {
         if params.is_null() && !self.needs.sizes.is_empty() {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         let mut values = Vec::new();
         for (index, size) in self.needs.sizes.iter().enumerate() {
             // SAFETY: the caller vouches for the array of pointers.
             let source = unsafe { *params.add(index) };
             if source.is_null() {
-                return Err(Status::INVALID_VALUE);
+                return Err(ErrorCode::INVALID_VALUE);
             }
             let first = values.len();
             values.resize(first + words(*size), 0_u64);
@@ -153,7 +153,12 @@ impl Kernel {
     }
 
     /// Runs it on this thread, for `device`.
-    pub(crate) fn run(&self, device: usize, shape: Shape, mut values: Vec<u64>) -> Outcome {
+    pub(crate) fn run(
+        &self,
+        device: usize,
+        shape: LaunchShape,
+        mut values: Vec<u64>,
+    ) -> DriverResult {
         let mut rest = values.as_mut_slice();
         let mut params: Vec<*mut c_void> = Vec::new();
         for size in &self.needs.sizes {
@@ -168,12 +173,12 @@ impl Kernel {
             parameter_count: self.needs.sizes.len() as u32,
             params: params.as_mut_ptr(),
         };
-        SCOPE.set(Some(Scope { device, held: Vec::new(), failed: false }));
+        SCOPE.set(Some(RunningKernel { device, held: Vec::new(), failed: false }));
         // SAFETY: the program that registered the function promised that it may be called with such
         // a launch, which lives until it returns.
         thread::in_callback(|| unsafe { (self.function)(&raw const launch) });
         match SCOPE.take() {
-            Some(Scope { failed: true, .. }) => Err(Status::ILLEGAL_ADDRESS),
+            Some(RunningKernel { failed: true, .. }) => Err(ErrorCode::ILLEGAL_ADDRESS),
             _ => Ok(()),
         }
     }
@@ -210,7 +215,7 @@ pub(crate) unsafe extern "C" fn find_window(
     let Ok(driver) = registry::driver() else { return 0 };
     SCOPE.with_borrow_mut(|scope| {
         let Some(scope) = scope else { return 0 };
-        let access = Access { device: scope.device, writes: writes != 0, by_kernel: true };
+        let access = MemoryAccess { device: scope.device, writes: writes != 0, by_kernel: true };
         let Ok((range, operand)) = driver.memory.window(address, access) else {
             scope.failed = true;
             return 0;
@@ -232,8 +237,8 @@ pub(crate) fn alias_for_kernel(address: u64, bytes: u64) -> *mut c_void {
     };
     SCOPE.with_borrow_mut(|scope| {
         let device = scope.as_ref().map_or(0, |scope| scope.device);
-        let access = Access { device, writes: false, by_kernel: true };
-        match driver.memory.operand(address, bytes, Side::Device, access) {
+        let access = MemoryAccess { device, writes: false, by_kernel: true };
+        match driver.memory.operand(address, bytes, AddressSide::Device, access) {
             Ok(operand) => {
                 let pointer = operand.pointer().cast();
                 if let Some(scope) = scope {

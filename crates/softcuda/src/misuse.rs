@@ -10,9 +10,9 @@ use crate::sync::lock;
 /// More entries than this are counted and printed, but not kept.
 const KEPT: usize = 256;
 
-static LOG: Mutex<Log> = Mutex::new(Log { count: 0, entries: Vec::new() });
+static LOG: Mutex<MisuseLog> = Mutex::new(MisuseLog { count: 0, entries: Vec::new() });
 
-struct Log {
+struct MisuseLog {
     count: u64,
     entries: Vec<String>,
 }

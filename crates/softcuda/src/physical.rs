@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use crate::config;
-use crate::status::{Outcome, Status};
+use crate::status::{DriverResult, ErrorCode};
 
 const NAME: &CStr = c"softcuda";
 
@@ -28,13 +28,13 @@ impl Meter {
     }
 
     /// Takes `bytes` of `device`, if it has so many left.
-    pub(crate) fn charge(self: &Arc<Self>, device: usize, bytes: u64) -> Outcome<Charge> {
+    pub(crate) fn charge(self: &Arc<Self>, device: usize, bytes: u64) -> DriverResult<Charge> {
         let limit = config::allowed_bytes();
         self.used[device]
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
                 used.checked_add(bytes).filter(|used| *used <= limit)
             })
-            .map_err(|_| Status::OUT_OF_MEMORY)?;
+            .map_err(|_| ErrorCode::OUT_OF_MEMORY)?;
         Ok(Charge { meter: Arc::clone(self), device, bytes })
     }
 }
@@ -55,18 +55,18 @@ impl Drop for Charge {
 }
 
 /// A memory file of `size` bytes.
-pub(crate) fn memory_file(size: u64) -> Outcome<OwnedFd> {
-    let length = libc::off_t::try_from(size).map_err(|_| Status::OUT_OF_MEMORY)?;
+pub(crate) fn memory_file(size: u64) -> DriverResult<OwnedFd> {
+    let length = libc::off_t::try_from(size).map_err(|_| ErrorCode::OUT_OF_MEMORY)?;
     // SAFETY: the name is a constant, terminated string.
     let file = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
     if file < 0 {
-        return Err(Status::OUT_OF_MEMORY);
+        return Err(ErrorCode::OUT_OF_MEMORY);
     }
     // SAFETY: the descriptor is open and nobody else has it.
     let owned = unsafe { OwnedFd::from_raw_fd(file) };
     // SAFETY: the descriptor is a memory file of this process.
     if unsafe { libc::ftruncate(file, length) } != 0 {
-        return Err(Status::OUT_OF_MEMORY);
+        return Err(ErrorCode::OUT_OF_MEMORY);
     }
     Ok(owned)
 }
@@ -74,16 +74,16 @@ pub(crate) fn memory_file(size: u64) -> Outcome<OwnedFd> {
 /// Physical memory that can be mapped at several places. It lives as long as
 /// its handle or any mapping of it.
 #[derive(Debug)]
-pub(crate) struct Physical {
+pub(crate) struct PhysicalMemory {
     file: OwnedFd,
     /// Its size in bytes.
     pub(crate) size: u64,
     charge: Charge,
 }
 
-impl Physical {
+impl PhysicalMemory {
     /// Memory of `size` bytes that counts as `charge`.
-    pub(crate) fn new(size: u64, charge: Charge) -> Outcome<Self> {
+    pub(crate) fn new(size: u64, charge: Charge) -> DriverResult<Self> {
         Ok(Self { file: memory_file(size)?, size, charge })
     }
 

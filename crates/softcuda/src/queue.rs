@@ -1,6 +1,6 @@
 //! Streams: first-in first-out queues, each carried out by a thread of its own.
 //!
-//! An operation has a [`Ticket`] that says when it is done, and waits for the tickets of the operations it
+//! An operation has a [`OperationTicket`] that says when it is done, and waits for the tickets of the operations it
 //! comes after. A ticket is only ever waited for by operations queued later, so no set of streams can wait in
 //! a circle. Threads are never joined: the process may end while they work. Those of the default streams
 //! start with the first operation; any other stream has its own from the beginning, ready to work, like a
@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
 use crate::config;
-use crate::status::{Outcome, Status};
+use crate::status::{DriverResult, ErrorCode};
 use crate::sync::{lock, wait};
 
 /// How many calls have waited by spinning.
@@ -22,12 +22,12 @@ pub(crate) static SPUN: AtomicU64 = AtomicU64::new(0);
 
 /// Completion of one operation.
 #[derive(Debug, Default)]
-pub(crate) struct Ticket {
+pub(crate) struct OperationTicket {
     finished: Mutex<Option<Instant>>,
     changed: Condvar,
 }
 
-impl Ticket {
+impl OperationTicket {
     /// The ticket of an operation that is done already.
     pub(crate) fn done() -> Arc<Self> {
         let ticket = Arc::new(Self::default());
@@ -43,7 +43,7 @@ impl Ticket {
         }
     }
 
-    /// Like [`Ticket::wait`], for a call that is not documented to sleep: drivers spin there.
+    /// Like [`OperationTicket::wait`], for a call that is not documented to sleep: drivers spin there.
     pub(crate) fn spin(&self) {
         if self.is_done() {
             return;
@@ -80,7 +80,7 @@ pub(crate) struct ContextHealth {
 
 impl ContextHealth {
     /// Breaks the context with `status`; the first error wins.
-    pub(crate) fn fail(&self, status: Status) {
+    pub(crate) fn fail(&self, status: ErrorCode) {
         let _ = self.error.compare_exchange(0, status.0, Ordering::AcqRel, Ordering::Acquire);
     }
 
@@ -90,35 +90,35 @@ impl ContextHealth {
     }
 
     /// The error that every call in this context returns, if any.
-    pub(crate) fn check(&self) -> Outcome {
+    pub(crate) fn check(&self) -> DriverResult {
         if self.destroyed.load(Ordering::Acquire) {
-            return Err(Status::CONTEXT_IS_DESTROYED);
+            return Err(ErrorCode::CONTEXT_IS_DESTROYED);
         }
         match self.error.load(Ordering::Acquire) {
             0 => Ok(()),
-            code => Err(Status(code)),
+            code => Err(ErrorCode(code)),
         }
     }
 }
 
 /// The work of an operation; an error breaks the context.
-pub(crate) type Work = Box<dyn FnOnce() -> Outcome + Send>;
+pub(crate) type OperationWork = Box<dyn FnOnce() -> DriverResult + Send>;
 
 /// One entry of a stream.
 pub(crate) struct Operation {
     /// Operations to wait for, beside those before it in the stream.
-    pub(crate) after: Vec<Arc<Ticket>>,
+    pub(crate) after: Vec<Arc<OperationTicket>>,
     /// Completed once the work has been done, or skipped.
-    pub(crate) ticket: Arc<Ticket>,
+    pub(crate) ticket: Arc<OperationTicket>,
     /// Injected: fail with this in place of doing the work.
-    pub(crate) fails_with: Option<Status>,
+    pub(crate) fails_with: Option<ErrorCode>,
     /// The work to do.
-    pub(crate) work: Work,
+    pub(crate) work: OperationWork,
 }
 
 /// How a stream is ordered against the legacy default stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum StreamKind {
     /// The legacy default stream itself.
     Legacy,
     /// Waits for the legacy stream, and it for this one.
@@ -128,30 +128,30 @@ pub(crate) enum Kind {
 }
 
 /// A stream: its traits, its queue and (once needed) its thread.
-pub(crate) struct Stream {
+pub(crate) struct DriverStream {
     /// The value that names it; 1 and 2 are the default streams.
     pub(crate) handle: u64,
     /// How it is ordered against the legacy stream.
-    pub(crate) kind: Kind,
+    pub(crate) kind: StreamKind,
     /// The flags it was made with.
     pub(crate) flags: u32,
     health: Arc<ContextHealth>,
-    queue: Mutex<Queue>,
+    queue: Mutex<OperationQueue>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
+struct OperationQueue {
     operations: VecDeque<Operation>,
     has_worker: bool,
     closed: bool,
 }
 
-impl Stream {
+impl DriverStream {
     /// An empty stream of the context with this health.
     pub(crate) fn new(
         handle: u64,
-        kind: Kind,
+        kind: StreamKind,
         flags: u32,
         health: Arc<ContextHealth>,
     ) -> Arc<Self> {
@@ -160,14 +160,14 @@ impl Stream {
             kind,
             flags,
             health,
-            queue: Mutex::new(Queue::default()),
+            queue: Mutex::new(OperationQueue::default()),
             changed: Condvar::new(),
         })
     }
 
     /// Starts the thread and returns when it is ready to work.
-    pub(crate) fn start(self: &Arc<Self>) -> Outcome {
-        let ready = Arc::new(Ticket::default());
+    pub(crate) fn start(self: &Arc<Self>) -> DriverResult {
+        let ready = Arc::new(OperationTicket::default());
         let told = Arc::clone(&ready);
         self.push(Operation {
             after: Vec::new(),
@@ -184,17 +184,17 @@ impl Stream {
     }
 
     /// Appends an operation.
-    pub(crate) fn push(self: &Arc<Self>, operation: Operation) -> Outcome {
+    pub(crate) fn push(self: &Arc<Self>, operation: Operation) -> DriverResult {
         let mut queue = lock(&self.queue);
         if queue.closed {
-            return Err(Status::INVALID_HANDLE);
+            return Err(ErrorCode::INVALID_HANDLE);
         }
         if !queue.has_worker {
             let stream = Arc::clone(self);
             std::thread::Builder::new()
                 .name("softcuda-stream".into())
                 .spawn(move || stream.work())
-                .map_err(|_| Status::OUT_OF_MEMORY)?;
+                .map_err(|_| ErrorCode::OUT_OF_MEMORY)?;
             queue.has_worker = true;
         }
         queue.operations.push_back(operation);
@@ -208,7 +208,7 @@ impl Stream {
         self.changed.notify_one();
     }
 
-    /// Whether [`Stream::close`] was called.
+    /// Whether [`DriverStream::close`] was called.
     pub(crate) fn is_closed(&self) -> bool {
         lock(&self.queue).closed
     }
@@ -226,13 +226,13 @@ impl Stream {
 
     /// Runs or drops the work. Either way whatever it held is released when
     /// this returns, which is before anyone learns that it is done.
-    fn carry_out(&self, fails_with: Option<Status>, work: Work) {
+    fn carry_out(&self, fails_with: Option<ErrorCode>, work: OperationWork) {
         if self.health.check().is_err() {
             return;
         }
         let outcome = match fails_with {
             Some(status) => Err(status),
-            None => catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Status::UNKNOWN)),
+            None => catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(ErrorCode::UNKNOWN)),
         };
         if let Err(status) = outcome {
             self.health.fail(status);
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_programs_stream_has_its_thread_from_the_beginning() {
         let context = Context::new(0x40, 0, true);
-        let stream = context.add_stream(0x80, Kind::NonBlocking, 1).unwrap();
+        let stream = context.add_stream(0x80, StreamKind::NonBlocking, 1).unwrap();
         let queue = lock(&stream.queue);
         assert!(queue.has_worker && queue.operations.is_empty());
         drop(queue);

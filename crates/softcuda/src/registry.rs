@@ -15,34 +15,34 @@ use crate::config;
 use crate::context::Context;
 use crate::handles::{as_handle, as_pointer, fresh_handle};
 use crate::kernels::Kernel;
-use crate::memory::{Memory, Operand};
+use crate::memory::{DriverMemory, Operand};
 use crate::misuse;
-use crate::ptx::Code;
-use crate::queue::{ContextHealth, Kind, Stream, Ticket};
-use crate::status::{Outcome, Status};
+use crate::ptx::ModuleCode;
+use crate::queue::{ContextHealth, DriverStream, OperationTicket, StreamKind};
+use crate::status::{DriverResult, ErrorCode};
 use crate::sync::lock;
 
 /// The initialised driver.
-pub(crate) struct Driver {
+pub(crate) struct InitialisedDriver {
     /// How many devices there are.
     pub(crate) devices: usize,
     /// All memory that the driver knows of.
-    pub(crate) memory: Memory,
-    objects: Mutex<Objects>,
+    pub(crate) memory: DriverMemory,
+    objects: Mutex<DriverObjects>,
 }
 
 #[derive(Default)]
-struct Objects {
+struct DriverObjects {
     contexts: HashMap<u64, Arc<Context>>,
     destroyed_contexts: HashSet<u64>,
     /// Handles of objects that ended with their context.
     stale: HashSet<u64>,
     primaries: HashMap<usize, Primary>,
-    streams: HashMap<u64, (Arc<Context>, Arc<Stream>)>,
+    streams: HashMap<u64, (Arc<Context>, Arc<DriverStream>)>,
     greens: HashMap<u64, Green>,
-    events: HashMap<u64, Arc<Event>>,
-    modules: HashMap<u64, Module>,
-    functions: HashMap<u64, Function>,
+    events: HashMap<u64, Arc<DriverEvent>>,
+    modules: HashMap<u64, LoadedModule>,
+    functions: HashMap<u64, LoadedFunction>,
 }
 
 /// A device's primary context. Made anew, it has the same handle as before.
@@ -53,9 +53,9 @@ struct Primary {
 }
 
 /// A module.
-struct Module {
+struct LoadedModule {
     context: u64,
-    code: Arc<Code>,
+    code: Arc<ModuleCode>,
 }
 
 /// A green context.
@@ -69,14 +69,14 @@ pub(crate) struct Green {
 
 /// A kernel as a module gave it out.
 #[derive(Clone)]
-struct Function {
+struct LoadedFunction {
     module: u64,
     context: u64,
     kernel: Arc<Kernel>,
 }
 
 /// An event: a mark in a stream.
-pub(crate) struct Event {
+pub(crate) struct DriverEvent {
     /// The handle of its context.
     pub(crate) context: u64,
     /// Whether that context is broken or gone.
@@ -86,22 +86,22 @@ pub(crate) struct Event {
     /// Whether waiting for it sleeps.
     pub(crate) sleeps: bool,
     /// The mark it was last recorded as.
-    pub(crate) mark: Mutex<Option<Arc<Ticket>>>,
+    pub(crate) mark: Mutex<Option<Arc<OperationTicket>>>,
 }
 
-static DRIVER: OnceCell<Driver> = OnceCell::new();
+static DRIVER: OnceCell<InitialisedDriver> = OnceCell::new();
 
 /// Whether the driver has ended, as the process ends.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Initialises the driver, once; a failure is not kept. It ends at the exit of the process, before the exit
 /// handlers that were registered earlier.
-pub(crate) fn initialise() -> Outcome {
+pub(crate) fn initialise() -> DriverResult {
     if has_ended() {
-        return Err(Status::DEINITIALIZED);
+        return Err(ErrorCode::DEINITIALIZED);
     }
     DRIVER.get_or_try_init(|| {
-        let driver = Driver::new()?;
+        let driver = InitialisedDriver::new()?;
         // SAFETY: the function is in this library, which is never unloaded. Failing to register it is not an
         // error.
         unsafe { libc::atexit(end) };
@@ -126,11 +126,11 @@ pub(crate) fn has_ended() -> bool {
 }
 
 /// The driver, if it is initialised.
-pub(crate) fn driver() -> Outcome<&'static Driver> {
+pub(crate) fn driver() -> DriverResult<&'static InitialisedDriver> {
     if has_ended() {
-        return Err(Status::DEINITIALIZED);
+        return Err(ErrorCode::DEINITIALIZED);
     }
-    DRIVER.get().ok_or(Status::NOT_INITIALIZED)
+    DRIVER.get().ok_or(ErrorCode::NOT_INITIALIZED)
 }
 
 impl Operand {
@@ -141,32 +141,32 @@ impl Operand {
     }
 }
 
-impl Objects {
+impl DriverObjects {
     /// Returns what was found under a handle; refuses the call if nothing was.
-    fn expect<T>(&self, found: Option<T>, handle: u64) -> Outcome<T> {
+    fn expect<T>(&self, found: Option<T>, handle: u64) -> DriverResult<T> {
         if found.is_none() && self.stale.contains(&handle) {
             misuse::stale("a handle of a context that was destroyed");
         }
-        found.ok_or(Status::INVALID_HANDLE)
+        found.ok_or(ErrorCode::INVALID_HANDLE)
     }
 }
 
-impl Driver {
-    fn new() -> Outcome<Self> {
+impl InitialisedDriver {
+    fn new() -> DriverResult<Self> {
         let devices = config::devices();
         if devices == 0 {
-            return Err(Status::NO_DEVICE);
+            return Err(ErrorCode::NO_DEVICE);
         }
-        let memory = Memory::new(devices)?;
-        Ok(Self { devices, memory, objects: Mutex::new(Objects::default()) })
+        let memory = DriverMemory::new(devices)?;
+        Ok(Self { devices, memory, objects: Mutex::new(DriverObjects::default()) })
     }
 
     /// Checks a device number.
-    pub(crate) fn device(&self, ordinal: i32) -> Outcome<usize> {
+    pub(crate) fn device(&self, ordinal: i32) -> DriverResult<usize> {
         usize::try_from(ordinal)
             .ok()
             .filter(|ordinal| *ordinal < self.devices)
-            .ok_or(Status::INVALID_DEVICE)
+            .ok_or(ErrorCode::INVALID_DEVICE)
     }
 
     /// Makes a context that is not a primary one.
@@ -177,21 +177,21 @@ impl Driver {
     }
 
     /// The living context of this handle.
-    pub(crate) fn context(&self, handle: u64) -> Outcome<Arc<Context>> {
+    pub(crate) fn context(&self, handle: u64) -> DriverResult<Arc<Context>> {
         let objects = lock(&self.objects);
         match objects.contexts.get(&handle) {
             Some(context) => Ok(Arc::clone(context)),
             None if objects.destroyed_contexts.contains(&handle) => {
-                Err(Status::CONTEXT_IS_DESTROYED)
+                Err(ErrorCode::CONTEXT_IS_DESTROYED)
             }
-            None => Err(Status::INVALID_CONTEXT),
+            None => Err(ErrorCode::INVALID_CONTEXT),
         }
     }
 
     /// The living context of a handle that a program has passed; the use of a destroyed one is undefined.
-    pub(crate) fn given_context(&self, handle: u64) -> Outcome<Arc<Context>> {
+    pub(crate) fn given_context(&self, handle: u64) -> DriverResult<Arc<Context>> {
         self.context(handle).inspect_err(|status| {
-            if *status == Status::CONTEXT_IS_DESTROYED {
+            if *status == ErrorCode::CONTEXT_IS_DESTROYED {
                 misuse::stale("a context that was destroyed");
             }
         })
@@ -217,11 +217,11 @@ impl Driver {
     }
 
     /// Gives the primary context back; the last one to do so destroys it.
-    pub(crate) fn release_primary(&self, device: usize) -> Outcome {
+    pub(crate) fn release_primary(&self, device: usize) -> DriverResult {
         let unused = {
             let mut objects = lock(&self.objects);
-            let primary = objects.primaries.get_mut(&device).ok_or(Status::INVALID_CONTEXT)?;
-            primary.retained = primary.retained.checked_sub(1).ok_or(Status::INVALID_CONTEXT)?;
+            let primary = objects.primaries.get_mut(&device).ok_or(ErrorCode::INVALID_CONTEXT)?;
+            primary.retained = primary.retained.checked_sub(1).ok_or(ErrorCode::INVALID_CONTEXT)?;
             match primary.retained {
                 0 => primary.context.take(),
                 _ => None,
@@ -253,7 +253,7 @@ impl Driver {
             let handle = context.handle;
             objects.contexts.remove(&handle);
             objects.destroyed_contexts.insert(handle);
-            let Objects { stale, streams, events, modules, functions, .. } = &mut *objects;
+            let DriverObjects { stale, streams, events, modules, functions, .. } = &mut *objects;
             let mut stays = |object: &u64, owner: u64| {
                 if owner == handle {
                     stale.insert(*object);
@@ -273,9 +273,9 @@ impl Driver {
     pub(crate) fn create_stream(
         &self,
         context: &Arc<Context>,
-        kind: Kind,
+        kind: StreamKind,
         flags: u32,
-    ) -> Outcome<CUstream> {
+    ) -> DriverResult<CUstream> {
         let stream = context.add_stream(fresh_handle(), kind, flags)?;
         let handle = stream.handle;
         lock(&self.objects).streams.insert(handle, (Arc::clone(context), stream));
@@ -295,10 +295,10 @@ impl Driver {
     }
 
     /// Ends a green context.
-    pub(crate) fn destroy_green(&self, handle: u64) -> Outcome {
+    pub(crate) fn destroy_green(&self, handle: u64) -> DriverResult {
         let green = {
             let mut objects = lock(&self.objects);
-            let green = objects.greens.remove(&handle).ok_or(Status::INVALID_HANDLE)?;
+            let green = objects.greens.remove(&handle).ok_or(ErrorCode::INVALID_HANDLE)?;
             objects.contexts.remove(&green.context);
             green
         };
@@ -306,12 +306,12 @@ impl Driver {
     }
 
     /// The green context of this handle.
-    pub(crate) fn green(&self, handle: u64) -> Outcome<Green> {
-        lock(&self.objects).greens.get(&handle).cloned().ok_or(Status::INVALID_HANDLE)
+    pub(crate) fn green(&self, handle: u64) -> DriverResult<Green> {
+        lock(&self.objects).greens.get(&handle).cloned().ok_or(ErrorCode::INVALID_HANDLE)
     }
 
     /// The green context that a stream was made in, and its handle.
-    pub(crate) fn green_of(&self, stream: &Stream) -> Option<(u64, Green)> {
+    pub(crate) fn green_of(&self, stream: &DriverStream) -> Option<(u64, Green)> {
         let objects = lock(&self.objects);
         let found = objects.greens.iter().find(|(_, green)| green.streams.contains(&stream.handle));
         found.map(|(handle, green)| (*handle, green.clone()))
@@ -321,9 +321,9 @@ impl Driver {
     pub(crate) fn create_green_stream(
         &self,
         handle: u64,
-        kind: Kind,
+        kind: StreamKind,
         flags: u32,
-    ) -> Outcome<CUstream> {
+    ) -> DriverResult<CUstream> {
         let context = self.context(self.green(handle)?.context)?;
         let stream = self.create_stream(&context, kind, flags)?;
         if let Some(green) = lock(&self.objects).greens.get_mut(&handle) {
@@ -338,7 +338,7 @@ impl Driver {
         &self,
         handle: CUstream,
         current: &Arc<Context>,
-    ) -> Outcome<(Arc<Context>, Arc<Stream>)> {
+    ) -> DriverResult<(Arc<Context>, Arc<DriverStream>)> {
         match handle.addr() {
             0 => Ok((Arc::clone(current), current.default_stream(STREAM_LEGACY)?)),
             STREAM_LEGACY | STREAM_PER_THREAD => {
@@ -353,7 +353,7 @@ impl Driver {
     }
 
     /// Destroys a stream; what is queued in it is still carried out.
-    pub(crate) fn destroy_stream(&self, handle: CUstream) -> Outcome {
+    pub(crate) fn destroy_stream(&self, handle: CUstream) -> DriverResult {
         let (_, stream) = {
             let mut objects = lock(&self.objects);
             let found = objects.streams.remove(&as_handle(handle));
@@ -366,7 +366,7 @@ impl Driver {
     /// Makes an event in `context`.
     pub(crate) fn create_event(&self, context: &Context, timed: bool, sleeps: bool) -> CUevent {
         let handle = fresh_handle();
-        let event = Event {
+        let event = DriverEvent {
             context: context.handle,
             health: Arc::clone(&context.health),
             timed,
@@ -378,13 +378,13 @@ impl Driver {
     }
 
     /// The event of this handle.
-    pub(crate) fn event(&self, handle: CUevent) -> Outcome<Arc<Event>> {
+    pub(crate) fn event(&self, handle: CUevent) -> DriverResult<Arc<DriverEvent>> {
         let objects = lock(&self.objects);
         objects.expect(objects.events.get(&as_handle(handle)).cloned(), as_handle(handle))
     }
 
     /// Forgets an event; operations that wait for it go on waiting.
-    pub(crate) fn destroy_event(&self, handle: CUevent) -> Outcome {
+    pub(crate) fn destroy_event(&self, handle: CUevent) -> DriverResult {
         let mut objects = lock(&self.objects);
         let found = objects.events.remove(&as_handle(handle));
         objects.expect(found, as_handle(handle)).map(|_| ())
@@ -393,13 +393,13 @@ impl Driver {
     /// Makes a module in `context`.
     pub(crate) fn load_module(&self, context: &Context, ptx: Option<String>) -> CUmodule {
         let handle = fresh_handle();
-        let module = Module { context: context.handle, code: Arc::new(Code::new(ptx)) };
+        let module = LoadedModule { context: context.handle, code: Arc::new(ModuleCode::new(ptx)) };
         lock(&self.objects).modules.insert(handle, module);
         as_pointer(handle)
     }
 
     /// Unloads a module and the functions taken from it.
-    pub(crate) fn unload_module(&self, handle: CUmodule) -> Outcome {
+    pub(crate) fn unload_module(&self, handle: CUmodule) -> DriverResult {
         let handle = as_handle(handle);
         let mut objects = lock(&self.objects);
         let found = objects.modules.remove(&handle);
@@ -412,23 +412,27 @@ impl Driver {
     pub(crate) fn add_function(
         &self,
         module: CUmodule,
-        find: impl FnOnce(&Code) -> Outcome<Arc<Kernel>>,
-    ) -> Outcome<CUfunction> {
+        find: impl FnOnce(&ModuleCode) -> DriverResult<Arc<Kernel>>,
+    ) -> DriverResult<CUfunction> {
         let module = as_handle(module);
-        let of_module = |objects: &Objects| {
-            let found = objects.modules.get(&module).ok_or(Status::INVALID_HANDLE)?;
+        let of_module = |objects: &DriverObjects| {
+            let found = objects.modules.get(&module).ok_or(ErrorCode::INVALID_HANDLE)?;
             Ok((found.context, Arc::clone(&found.code)))
         };
         // Not under the lock: it may have to be compiled, which takes long.
         let (context, code) = of_module(&lock(&self.objects))?;
         let kernel = find(&code)?;
         let handle = fresh_handle();
-        lock(&self.objects).functions.insert(handle, Function { module, context, kernel });
+        lock(&self.objects).functions.insert(handle, LoadedFunction { module, context, kernel });
         Ok(as_pointer(handle))
     }
 
     /// The kernel behind a function, which must be one of `context`.
-    pub(crate) fn kernel(&self, function: CUfunction, context: &Context) -> Outcome<Arc<Kernel>> {
+    pub(crate) fn kernel(
+        &self,
+        function: CUfunction,
+        context: &Context,
+    ) -> DriverResult<Arc<Kernel>> {
         let objects = lock(&self.objects);
         let found = objects.functions.get(&as_handle(function));
         let found = found.filter(|function| function.context == context.handle);

@@ -4,17 +4,17 @@ use std::ffi::CStr;
 
 /// A driver result other than success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Status(pub(crate) u32);
+pub(crate) struct ErrorCode(pub(crate) u32);
 
 /// The return value of inner functions.
-pub(crate) type Outcome<T = ()> = Result<T, Status>;
+pub(crate) type DriverResult<T = ()> = Result<T, ErrorCode>;
 
 /// Declares each code once: as a constant and as a row of the table that
 /// `cuGetErrorName` and `cuGetErrorString` read.
 macro_rules! codes {
     ($($name:ident = $number:literal, $cuda:literal, $meaning:literal;)*) => {
         #[allow(dead_code, reason = "the table has every code, the functions use only some")]
-        impl Status {
+        impl ErrorCode {
             $(pub(crate) const $name: Self = Self($number);)*
         }
 
@@ -76,21 +76,30 @@ mod tests {
 
     #[test]
     fn the_numbers_are_the_drivers() {
-        assert_eq!(Status::OUT_OF_MEMORY.0, CUresult::CUDA_ERROR_OUT_OF_MEMORY as u32);
-        assert_eq!(Status::INVALID_CONTEXT.0, CUresult::CUDA_ERROR_INVALID_CONTEXT as u32);
-        assert_eq!(Status::INVALID_HANDLE.0, CUresult::CUDA_ERROR_INVALID_HANDLE as u32);
-        assert_eq!(Status::NOT_READY.0, CUresult::CUDA_ERROR_NOT_READY as u32);
-        assert_eq!(Status::ILLEGAL_ADDRESS.0, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS as u32);
+        assert_eq!(ErrorCode::OUT_OF_MEMORY.0, CUresult::CUDA_ERROR_OUT_OF_MEMORY as u32);
+        assert_eq!(ErrorCode::INVALID_CONTEXT.0, CUresult::CUDA_ERROR_INVALID_CONTEXT as u32);
+        assert_eq!(ErrorCode::INVALID_HANDLE.0, CUresult::CUDA_ERROR_INVALID_HANDLE as u32);
+        assert_eq!(ErrorCode::NOT_READY.0, CUresult::CUDA_ERROR_NOT_READY as u32);
+        assert_eq!(ErrorCode::ILLEGAL_ADDRESS.0, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS as u32);
         assert_eq!(
-            Status::HOST_MEMORY_ALREADY_REGISTERED.0,
+            ErrorCode::HOST_MEMORY_ALREADY_REGISTERED.0,
             CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED as u32
         );
-        assert_eq!(Status::NOT_PERMITTED.0, CUresult::CUDA_ERROR_NOT_PERMITTED as u32);
+        assert_eq!(ErrorCode::NOT_PERMITTED.0, CUresult::CUDA_ERROR_NOT_PERMITTED as u32);
         for (ours, theirs) in [
-            (Status::STREAM_CAPTURE_UNSUPPORTED, CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED),
-            (Status::STREAM_CAPTURE_INVALIDATED, CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),
-            (Status::STREAM_CAPTURE_IMPLICIT, CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT),
-            (Status::STREAM_CAPTURE_WRONG_THREAD, CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD),
+            (
+                ErrorCode::STREAM_CAPTURE_UNSUPPORTED,
+                CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+            ),
+            (
+                ErrorCode::STREAM_CAPTURE_INVALIDATED,
+                CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+            ),
+            (ErrorCode::STREAM_CAPTURE_IMPLICIT, CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT),
+            (
+                ErrorCode::STREAM_CAPTURE_WRONG_THREAD,
+                CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+            ),
         ] {
             assert_eq!(ours.0, theirs as u32);
         }

@@ -6,18 +6,18 @@
 
 use std::cell::Cell;
 
-use crate::status::{Outcome, Status};
+use crate::status::{DriverResult, ErrorCode};
 
 const DEPTH: usize = 64;
 
-struct Stack {
+struct ContextStack {
     used: Cell<usize>,
     handles: [Cell<u64>; DEPTH],
 }
 
 thread_local! {
-    static STACK: Stack = const {
-        Stack { used: Cell::new(0), handles: [const { Cell::new(0) }; DEPTH] }
+    static STACK: ContextStack = const {
+        ContextStack { used: Cell::new(0), handles: [const { Cell::new(0) }; DEPTH] }
     };
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
@@ -31,10 +31,10 @@ pub(crate) fn current() -> Option<u64> {
 }
 
 /// Makes `handle` current above what was current before.
-pub(crate) fn push(handle: u64) -> Outcome {
+pub(crate) fn push(handle: u64) -> DriverResult {
     STACK.with(|stack| {
         let used = stack.used.get();
-        let slot = stack.handles.get(used).ok_or(Status::OUT_OF_MEMORY)?;
+        let slot = stack.handles.get(used).ok_or(ErrorCode::OUT_OF_MEMORY)?;
         slot.set(handle);
         stack.used.set(used + 1);
         Ok(())
@@ -49,7 +49,7 @@ pub(crate) fn pop() -> Option<u64> {
 }
 
 /// Replaces the current context; `None` takes it off the stack.
-pub(crate) fn replace(handle: Option<u64>) -> Outcome {
+pub(crate) fn replace(handle: Option<u64>) -> DriverResult {
     match handle {
         None => {
             pop();

@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::config::{self, Bandwidth};
-use crate::memory::{MemoryKind, Operand};
+use crate::memory::{Operand, RangeKind};
 use crate::sync::{lock, read, write};
 
 /// How many copies in a stream made their caller wait, as their host memory was not page-locked.
@@ -18,7 +18,7 @@ static REGISTRATION: RwLock<()> = RwLock::new(());
 
 /// The engine that carries out a copy; each keeps its own pace on each device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Engine {
+enum CopyEngine {
     DeviceToHost,
     HostToDevice,
     DeviceToDevice,
@@ -26,10 +26,10 @@ enum Engine {
     HostToHost,
 }
 
-impl Engine {
-    fn between(from: MemoryKind, to: MemoryKind) -> Self {
+impl CopyEngine {
+    fn between(from: RangeKind, to: RangeKind) -> Self {
         match (from.is_on_device(), to.is_on_device()) {
-            _ if from == MemoryKind::Pageable || to == MemoryKind::Pageable => Self::Pageable,
+            _ if from == RangeKind::Pageable || to == RangeKind::Pageable => Self::Pageable,
             (true, true) => Self::DeviceToDevice,
             (true, false) => Self::DeviceToHost,
             (false, true) => Self::HostToDevice,
@@ -50,7 +50,7 @@ impl Engine {
 
 /// A copy that has passed all checks.
 #[derive(Debug)]
-pub(crate) struct Copy {
+pub(crate) struct CheckedCopy {
     /// Where the bytes come from.
     pub(crate) from: Operand,
     /// Where they go.
@@ -61,11 +61,11 @@ pub(crate) struct Copy {
     pub(crate) device: usize,
 }
 
-impl Copy {
+impl CheckedCopy {
     /// Whether the caller must wait for it: the driver copies by way of its
     /// own buffers where host memory is not page-locked.
     pub(crate) fn blocks_the_caller(&self) -> bool {
-        self.from.place == MemoryKind::Pageable || self.to.place == MemoryKind::Pageable
+        self.from.place == RangeKind::Pageable || self.to.place == RangeKind::Pageable
     }
 
     /// Whether any host memory takes part.
@@ -79,7 +79,7 @@ impl Copy {
             return;
         }
         let _shared = self.from.place.is_on_device().then(|| read(&REGISTRATION));
-        let engine = Engine::between(self.from.place, self.to.place);
+        let engine = CopyEngine::between(self.from.place, self.to.place);
         let rate = engine.rate(&config::bandwidth());
         let due = rate.map(|rate| book(self.device, engine, self.bytes, rate));
         // SAFETY: both operands were found accessible for this many bytes and
@@ -116,8 +116,8 @@ pub(crate) fn pace_registration(bytes: u64) {
 }
 
 /// Reserves the next free time of an engine, and returns when that ends.
-fn book(device: usize, engine: Engine, bytes: usize, rate: f64) -> Instant {
-    static BUSY_UNTIL: LazyLock<Mutex<HashMap<(usize, Engine), Instant>>> =
+fn book(device: usize, engine: CopyEngine, bytes: usize, rate: f64) -> Instant {
+    static BUSY_UNTIL: LazyLock<Mutex<HashMap<(usize, CopyEngine), Instant>>> =
         LazyLock::new(Mutex::default);
     let now = Instant::now();
     let mut busy_until = lock(&BUSY_UNTIL);

@@ -8,37 +8,37 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use driver::cuda::Failure;
 
 /// What a function of the runtime returns (`cudaError_t`).
-pub(crate) type Code = u32;
+pub(crate) type RuntimeCode = u32;
 
 /// An error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Status(pub Code);
+pub(crate) struct RuntimeError(pub RuntimeCode);
 
 /// What the inner functions return.
-pub(crate) type Outcome<T = ()> = Result<T, Status>;
+pub(crate) type RuntimeResult<T = ()> = Result<T, RuntimeError>;
 
-impl From<Failure> for Status {
-    fn from(failure: Failure) -> Status {
-        Status(failure.status)
+impl From<Failure> for RuntimeError {
+    fn from(failure: Failure) -> RuntimeError {
+        RuntimeError(failure.status)
     }
 }
 
-impl Status {
-    pub(crate) const INVALID_VALUE: Status = Status(1);
-    pub(crate) const MISSING_CONFIGURATION: Status = Status(52);
-    pub(crate) const INVALID_CONFIGURATION: Status = Status(9);
-    pub(crate) const INVALID_MEMCPY_DIRECTION: Status = Status(21);
-    pub(crate) const INSUFFICIENT_DRIVER: Status = Status(35);
-    pub(crate) const INVALID_DEVICE_FUNCTION: Status = Status(98);
-    pub(crate) const NO_DEVICE: Status = Status(100);
-    pub(crate) const INVALID_KERNEL_IMAGE: Status = Status(200);
-    pub(crate) const NO_KERNEL_IMAGE: Status = Status(209);
-    const NOT_READY: Status = Status(600);
-    const UNKNOWN: Status = Status(999);
+impl RuntimeError {
+    pub(crate) const INVALID_VALUE: RuntimeError = RuntimeError(1);
+    pub(crate) const MISSING_CONFIGURATION: RuntimeError = RuntimeError(52);
+    pub(crate) const INVALID_CONFIGURATION: RuntimeError = RuntimeError(9);
+    pub(crate) const INVALID_MEMCPY_DIRECTION: RuntimeError = RuntimeError(21);
+    pub(crate) const INSUFFICIENT_DRIVER: RuntimeError = RuntimeError(35);
+    pub(crate) const INVALID_DEVICE_FUNCTION: RuntimeError = RuntimeError(98);
+    pub(crate) const NO_DEVICE: RuntimeError = RuntimeError(100);
+    pub(crate) const INVALID_KERNEL_IMAGE: RuntimeError = RuntimeError(200);
+    pub(crate) const NO_KERNEL_IMAGE: RuntimeError = RuntimeError(209);
+    const NOT_READY: RuntimeError = RuntimeError(600);
+    const UNKNOWN: RuntimeError = RuntimeError(999);
 }
 
 /// The codes that the software device and this library give: name and meaning.
-const TABLE: [(Code, &CStr, &CStr); 31] = [
+const TABLE: [(RuntimeCode, &CStr, &CStr); 31] = [
     (0, c"cudaSuccess", c"no error"),
     (1, c"cudaErrorInvalidValue", c"an argument is outside what the call accepts"),
     (2, c"cudaErrorMemoryAllocation", c"not enough memory is left"),
@@ -73,16 +73,16 @@ const TABLE: [(Code, &CStr, &CStr); 31] = [
 ];
 
 thread_local! {
-    static LAST: Cell<Code> = const { Cell::new(0) };
+    static LAST: Cell<RuntimeCode> = const { Cell::new(0) };
 }
 
 /// Carries out a call. A failure becomes the thread's last error, except that work is not done yet. No panic
 /// gets past it.
-pub(crate) fn answer(body: impl FnOnce() -> Outcome) -> Code {
-    match catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Status::UNKNOWN)) {
+pub(crate) fn answer(body: impl FnOnce() -> RuntimeResult) -> RuntimeCode {
+    match catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(RuntimeError::UNKNOWN)) {
         Ok(()) => 0,
         Err(status) => {
-            if status != Status::NOT_READY {
+            if status != RuntimeError::NOT_READY {
                 LAST.set(status.0);
             }
             status.0
@@ -94,9 +94,9 @@ pub(crate) fn answer(body: impl FnOnce() -> Outcome) -> Code {
 ///
 /// # Safety
 /// `pointer` is null, which is an error, or writable.
-pub(crate) unsafe fn give<T>(pointer: *mut T, value: T) -> Outcome {
+pub(crate) unsafe fn give<T>(pointer: *mut T, value: T) -> RuntimeResult {
     if pointer.is_null() {
-        return Err(Status::INVALID_VALUE);
+        return Err(RuntimeError::INVALID_VALUE);
     }
     // SAFETY: the caller's promise.
     unsafe { pointer.write(value) };
@@ -110,29 +110,29 @@ pub(crate) fn notice(text: &str) {
 
 /// The thread's last error, which is then forgotten.
 #[no_mangle]
-pub(crate) extern "C" fn cudaGetLastError() -> Code {
+pub(crate) extern "C" fn cudaGetLastError() -> RuntimeCode {
     LAST.replace(0)
 }
 
 /// The thread's last error.
 #[no_mangle]
-pub(crate) extern "C" fn cudaPeekAtLastError() -> Code {
+pub(crate) extern "C" fn cudaPeekAtLastError() -> RuntimeCode {
     LAST.get()
 }
 
 /// The name of a code.
 #[no_mangle]
-pub(crate) extern "C" fn cudaGetErrorName(code: Code) -> *const c_char {
+pub(crate) extern "C" fn cudaGetErrorName(code: RuntimeCode) -> *const c_char {
     describe(code).0.as_ptr()
 }
 
 /// The meaning of a code.
 #[no_mangle]
-pub(crate) extern "C" fn cudaGetErrorString(code: Code) -> *const c_char {
+pub(crate) extern "C" fn cudaGetErrorString(code: RuntimeCode) -> *const c_char {
     describe(code).1.as_ptr()
 }
 
-fn describe(code: Code) -> (&'static CStr, &'static CStr) {
+fn describe(code: RuntimeCode) -> (&'static CStr, &'static CStr) {
     let found = TABLE.iter().find(|(known, ..)| *known == code);
     found.map_or((c"unrecognized error code", c"unrecognized error code"), |(_, name, meaning)| {
         (*name, *meaning)

@@ -6,8 +6,8 @@ use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::answer::{answer, give, Code, Outcome};
-use crate::driver::{driver, CUcontext, CUdevice, Driver};
+use crate::answer::{answer, give, RuntimeCode, RuntimeResult};
+use crate::driver::{driver, CUcontext, CUdevice, RuntimeDriver};
 use crate::registration;
 
 /// The primary contexts that this library holds, by device.
@@ -23,7 +23,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The driver, and the current context; if the thread has none, that of its device.
-pub(crate) fn enter_with_context() -> Outcome<(&'static Driver, CUcontext)> {
+pub(crate) fn enter_with_context() -> RuntimeResult<(&'static RuntimeDriver, CUcontext)> {
     let driver = driver()?;
     let mut current = null_mut();
     // SAFETY: the pointer is to a local.
@@ -35,12 +35,12 @@ pub(crate) fn enter_with_context() -> Outcome<(&'static Driver, CUcontext)> {
 }
 
 /// The driver, with a context current.
-pub(crate) fn enter() -> Outcome<&'static Driver> {
+pub(crate) fn enter() -> RuntimeResult<&'static RuntimeDriver> {
     enter_with_context().map(|(driver, _)| driver)
 }
 
 /// Makes the primary context of `device` current, and holds it from the first time on.
-fn make_current(driver: &Driver, device: CUdevice) -> Outcome<CUcontext> {
+fn make_current(driver: &RuntimeDriver, device: CUdevice) -> RuntimeResult<CUcontext> {
     let mut kept = lock(&KEPT);
     let context = match kept.get(&device) {
         Some(context) => std::ptr::with_exposed_provenance_mut(*context),
@@ -59,7 +59,7 @@ fn make_current(driver: &Driver, device: CUdevice) -> Outcome<CUcontext> {
 
 /// Sets the thread's device.
 #[no_mangle]
-pub(crate) extern "C" fn cudaSetDevice(device: c_int) -> Code {
+pub(crate) extern "C" fn cudaSetDevice(device: c_int) -> RuntimeCode {
     answer(|| {
         make_current(driver()?, device)?;
         DEVICE.set(device);
@@ -72,7 +72,7 @@ pub(crate) extern "C" fn cudaSetDevice(device: c_int) -> Code {
 /// # Safety
 /// `device` is null or writable.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn cudaGetDevice(device: *mut c_int) -> Code {
+pub(crate) unsafe extern "C" fn cudaGetDevice(device: *mut c_int) -> RuntimeCode {
     // SAFETY: the caller's promise.
     answer(|| unsafe { driver().and_then(|_| give(device, DEVICE.get())) })
 }
@@ -80,7 +80,7 @@ pub(crate) unsafe extern "C" fn cudaGetDevice(device: *mut c_int) -> Code {
 /// Ends the primary context of the thread's device with all that is in it. The next call that needs one makes
 /// it again; other threads must not be using it.
 #[no_mangle]
-pub(crate) extern "C" fn cudaDeviceReset() -> Code {
+pub(crate) extern "C" fn cudaDeviceReset() -> RuntimeCode {
     answer(|| {
         let (driver, device) = (driver()?, DEVICE.get());
         let Some(context) = lock(&KEPT).remove(&device) else { return Ok(()) };

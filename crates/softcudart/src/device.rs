@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::mem::MaybeUninit;
 
-use crate::answer::{answer, give, Code, Outcome, Status};
-use crate::driver::{driver, CUdevice, Driver};
+use crate::answer::{answer, give, RuntimeCode, RuntimeError, RuntimeResult};
+use crate::driver::{driver, CUdevice, RuntimeDriver};
 
 /// How much of `cudaDeviceProp` is written: all versions of it are longer.
 const PROPERTIES: usize = 704;
@@ -31,13 +31,13 @@ const SHARED_MEMORY: c_uint = 8;
 /// # Safety
 /// `count` is null or writable.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn cudaGetDeviceCount(count: *mut c_int) -> Code {
+pub(crate) unsafe extern "C" fn cudaGetDeviceCount(count: *mut c_int) -> RuntimeCode {
     // SAFETY: the caller's promise.
     answer(|| unsafe {
         give(count, 0)?;
         driver()?.cuDeviceGetCount(count)?;
         if *count == 0 {
-            Err(Status::NO_DEVICE)
+            Err(RuntimeError::NO_DEVICE)
         } else {
             Ok(())
         }
@@ -53,7 +53,7 @@ pub(crate) unsafe extern "C" fn cudaDeviceGetAttribute(
     value: *mut c_int,
     attribute: c_uint,
     device: c_int,
-) -> Code {
+) -> RuntimeCode {
     // SAFETY: the caller's promise.
     answer(|| unsafe { driver()?.cuDeviceGetAttribute(value, attribute, device) })
 }
@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C" fn cudaDeviceGetAttribute(
 pub(crate) unsafe extern "C" fn cudaGetDeviceProperties(
     properties: *mut c_void,
     device: c_int,
-) -> Code {
+) -> RuntimeCode {
     answer(|| {
         let found = self::properties(driver()?, device)?;
         // SAFETY: the caller's promise; that many bytes are in every version.
@@ -82,19 +82,19 @@ pub(crate) unsafe extern "C" fn cudaGetDeviceProperties(
 pub(crate) unsafe extern "C" fn cudaGetDeviceProperties_v2(
     properties: *mut c_void,
     device: c_int,
-) -> Code {
+) -> RuntimeCode {
     // SAFETY: the caller's promise.
     unsafe { cudaGetDeviceProperties(properties, device) }
 }
 
-fn properties(driver: &Driver, device: c_int) -> Outcome<[u8; PROPERTIES]> {
+fn properties(driver: &RuntimeDriver, device: c_int) -> RuntimeResult<[u8; PROPERTIES]> {
     let mut found = [0; PROPERTIES];
     let mut put = |at: usize, value: &[u8]| found[at..at + value.len()].copy_from_slice(value);
     let attribute = |attribute| {
         let mut value = 0;
         // SAFETY: the pointer is to a local.
         unsafe { driver.cuDeviceGetAttribute(&mut value, attribute, device)? };
-        Ok::<c_int, Status>(value)
+        Ok::<c_int, RuntimeError>(value)
     };
     let (mut own, mut name, mut memory): (CUdevice, _, _) = (0, [0_u8; 256], 0_usize);
     // SAFETY: the pointers are to locals, and the name's length is that of the array.
@@ -119,7 +119,7 @@ fn properties(driver: &Driver, device: c_int) -> Outcome<[u8; PROPERTIES]> {
 /// # Safety
 /// `version` is null or writable.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn cudaDriverGetVersion(version: *mut c_int) -> Code {
+pub(crate) unsafe extern "C" fn cudaDriverGetVersion(version: *mut c_int) -> RuntimeCode {
     // SAFETY: the caller's promise.
     answer(|| unsafe { driver()?.cuDriverGetVersion(version) })
 }
@@ -129,7 +129,7 @@ pub(crate) unsafe extern "C" fn cudaDriverGetVersion(version: *mut c_int) -> Cod
 /// # Safety
 /// `version` is null or writable.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn cudaRuntimeGetVersion(version: *mut c_int) -> Code {
+pub(crate) unsafe extern "C" fn cudaRuntimeGetVersion(version: *mut c_int) -> RuntimeCode {
     // SAFETY: the caller's promise.
     answer(|| unsafe { give(version, release() * 1000) })
 }

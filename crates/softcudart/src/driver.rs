@@ -6,33 +6,33 @@ use driver::cuda::SONAME;
 pub(crate) use driver::cuda::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUhostFn, CUstream,
 };
-use driver::{cuda_driver, Library};
+use driver::{cuda_driver, LoadedLibrary};
 
-use crate::answer::{notice, Outcome, Status};
+use crate::answer::{notice, RuntimeError, RuntimeResult};
 
 cuda_driver! {
     /// The driver.
-    pub struct Driver;
-    pub calls fail with Status;
+    pub struct RuntimeDriver;
+    pub calls fail with RuntimeError;
 }
 
 /// The driver, initialised. The first call that needs it loads it, as constructors run too early.
-pub(crate) fn driver() -> Outcome<&'static Driver> {
-    static DRIVER: OnceLock<Outcome<Driver>> = OnceLock::new();
+pub(crate) fn driver() -> RuntimeResult<&'static RuntimeDriver> {
+    static DRIVER: OnceLock<RuntimeResult<RuntimeDriver>> = OnceLock::new();
     DRIVER.get_or_init(load).as_ref().map_err(|status| *status)
 }
 
-fn load() -> Outcome<Driver> {
+fn load() -> RuntimeResult<RuntimeDriver> {
     // SAFETY: the name ends with a null byte; the driver's own constructors are meant to run. The
     // handle is never closed.
     unsafe { libc::dlopen(SONAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    let library = Library::find(SONAME).ok_or_else(|| {
+    let library = LoadedLibrary::find(SONAME).ok_or_else(|| {
         notice("there is no libcuda.so.1");
-        Status::INSUFFICIENT_DRIVER
+        RuntimeError::INSUFFICIENT_DRIVER
     })?;
-    let driver = Driver::find(library).map_err(|name| {
+    let driver = RuntimeDriver::find(library).map_err(|name| {
         notice(&format!("libcuda.so.1 has no {name}"));
-        Status::INSUFFICIENT_DRIVER
+        RuntimeError::INSUFFICIENT_DRIVER
     })?;
     // SAFETY: a function of a number.
     unsafe { driver.cuInit(0)? };

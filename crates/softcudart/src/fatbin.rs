@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_void, CString};
 
-use crate::answer::Status;
+use crate::answer::RuntimeError;
 
 /// The magic number of the structure that a program registers.
 const WRAPPER_MAGIC: c_int = 0x4662_43b1;
@@ -65,11 +65,11 @@ impl Unusable {
     }
 }
 
-impl From<Unusable> for Status {
-    fn from(unusable: Unusable) -> Status {
+impl From<Unusable> for RuntimeError {
+    fn from(unusable: Unusable) -> RuntimeError {
         match unusable {
-            Unusable::NoPtx => Status::NO_KERNEL_IMAGE,
-            _ => Status::INVALID_KERNEL_IMAGE,
+            Unusable::NoPtx => RuntimeError::NO_KERNEL_IMAGE,
+            _ => RuntimeError::INVALID_KERNEL_IMAGE,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::ffi::{c_uint, c_void};
 use std::ptr::null_mut;
 
-use crate::answer::{answer, give, Code, Outcome, Status};
+use crate::answer::{answer, give, RuntimeCode, RuntimeError, RuntimeResult};
 use crate::driver::CUstream;
 use crate::registration;
 
@@ -55,9 +55,9 @@ pub(crate) unsafe extern "C" fn __cudaPopCallConfiguration(
     block: *mut dim3,
     shared: *mut usize,
     stream: *mut CUstream,
-) -> Code {
+) -> RuntimeCode {
     answer(|| {
-        let last = PUSHED.with_borrow_mut(Vec::pop).ok_or(Status::MISSING_CONFIGURATION)?;
+        let last = PUSHED.with_borrow_mut(Vec::pop).ok_or(RuntimeError::MISSING_CONFIGURATION)?;
         // SAFETY: the caller's promise.
         unsafe {
             give(grid, last.grid)?;
@@ -80,7 +80,7 @@ pub(crate) unsafe extern "C" fn cudaLaunchKernel(
     arguments: *mut *mut c_void,
     shared: usize,
     stream: CUstream,
-) -> Code {
+) -> RuntimeCode {
     // SAFETY: the caller's promise.
     answer(|| unsafe { launch(host, Configuration { grid, block, shared, stream }, arguments) })
 }
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "C" fn cudaLaunchKernel(
 pub(crate) unsafe extern "C" fn __cudaGetKernel(
     kernel: *mut *const c_void,
     host: *const c_void,
-) -> Code {
+) -> RuntimeCode {
     // SAFETY: the caller's promise.
     answer(|| unsafe { give(kernel, host) })
 }
@@ -111,17 +111,21 @@ pub(crate) unsafe extern "C" fn __cudaLaunchKernel(
     arguments: *mut *mut c_void,
     shared: usize,
     stream: CUstream,
-) -> Code {
+) -> RuntimeCode {
     // SAFETY: the caller's promise.
     unsafe { cudaLaunchKernel(kernel, grid, block, arguments, shared, stream) }
 }
 
 /// # Safety
 /// As for [`cudaLaunchKernel`].
-unsafe fn launch(host: *const c_void, how: Configuration, arguments: *mut *mut c_void) -> Outcome {
+unsafe fn launch(
+    host: *const c_void,
+    how: Configuration,
+    arguments: *mut *mut c_void,
+) -> RuntimeResult {
     let (driver, function) = registration::function(host)?;
     let Configuration { grid, block, shared, stream } = how;
-    let shared = c_uint::try_from(shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
+    let shared = c_uint::try_from(shared).map_err(|_| RuntimeError::INVALID_CONFIGURATION)?;
     // SAFETY: the function is one of the current context; the rest is the caller's promise.
     let queued = unsafe {
         driver.cuLaunchKernel(
@@ -140,7 +144,7 @@ unsafe fn launch(host: *const c_void, how: Configuration, arguments: *mut *mut c
     };
     // Of these arguments only the sizes can have an invalid value.
     queued.map_err(|status| match status {
-        Status::INVALID_VALUE => Status::INVALID_CONFIGURATION,
+        RuntimeError::INVALID_VALUE => RuntimeError::INVALID_CONFIGURATION,
         status => status,
     })
 }

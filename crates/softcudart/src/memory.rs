@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::answer::{answer, give, Code, Outcome, Status};
+use crate::answer::{answer, give, RuntimeCode, RuntimeError, RuntimeResult};
 use crate::context::enter;
 use crate::driver::{CUdeviceptr, CUstream};
 
@@ -14,7 +14,7 @@ macro_rules! passed_on {
         /// # Safety
         /// As the driver's function says of these arguments.
         #[no_mangle]
-        pub(crate) unsafe extern "C" fn $name($($arg: $type),*) -> $crate::answer::Code {
+        pub(crate) unsafe extern "C" fn $name($($arg: $type),*) -> $crate::answer::RuntimeCode {
             // SAFETY: the caller's promise, which is the driver's own.
             $crate::answer::answer(|| unsafe { $crate::context::enter()?.$call($($value),*) })
         }
@@ -48,8 +48,8 @@ passed_on! {
 unsafe fn allocated<T: Default>(
     pointer: *mut T,
     bytes: usize,
-    allocate: impl FnOnce() -> Outcome,
-) -> Code {
+    allocate: impl FnOnce() -> RuntimeResult,
+) -> RuntimeCode {
     answer(|| {
         enter()?;
         // SAFETY: the caller's promise.
@@ -67,7 +67,7 @@ unsafe fn allocated<T: Default>(
 /// # Safety
 /// `address` is null or writable.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn cudaMalloc(address: *mut CUdeviceptr, bytes: usize) -> Code {
+pub(crate) unsafe extern "C" fn cudaMalloc(address: *mut CUdeviceptr, bytes: usize) -> RuntimeCode {
     // SAFETY: the caller's promise.
     unsafe { allocated(address, bytes, || enter()?.cuMemAlloc_v2(address, bytes)) }
 }
@@ -81,7 +81,7 @@ pub(crate) unsafe extern "C" fn cudaMallocManaged(
     address: *mut CUdeviceptr,
     bytes: usize,
     flags: c_uint,
-) -> Code {
+) -> RuntimeCode {
     // SAFETY: the caller's promise.
     unsafe { allocated(address, bytes, || enter()?.cuMemAllocManaged(address, bytes, flags)) }
 }
@@ -95,7 +95,7 @@ pub(crate) unsafe extern "C" fn cudaHostAlloc(
     pointer: *mut *mut c_void,
     bytes: usize,
     flags: c_uint,
-) -> Code {
+) -> RuntimeCode {
     // SAFETY: the caller's promise; a pointer is as large as an address.
     unsafe {
         allocated(pointer.cast::<usize>(), bytes, || enter()?.cuMemHostAlloc(pointer, bytes, flags))
@@ -107,14 +107,17 @@ pub(crate) unsafe extern "C" fn cudaHostAlloc(
 /// # Safety
 /// `pointer` is null or writable.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn cudaMallocHost(pointer: *mut *mut c_void, bytes: usize) -> Code {
+pub(crate) unsafe extern "C" fn cudaMallocHost(
+    pointer: *mut *mut c_void,
+    bytes: usize,
+) -> RuntimeCode {
     // SAFETY: the caller's promise.
     unsafe { cudaHostAlloc(pointer, bytes, 0) }
 }
 
 /// Frees device or managed memory; null is ignored. Programs call it first, to create a context.
 #[no_mangle]
-pub(crate) extern "C" fn cudaFree(address: CUdeviceptr) -> Code {
+pub(crate) extern "C" fn cudaFree(address: CUdeviceptr) -> RuntimeCode {
     answer(|| {
         let driver = enter()?;
         if address == 0 {
@@ -130,7 +133,7 @@ pub(crate) extern "C" fn cudaFree(address: CUdeviceptr) -> Code {
 /// # Safety
 /// Nothing uses it any more.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn cudaFreeHost(pointer: *mut c_void) -> Code {
+pub(crate) unsafe extern "C" fn cudaFreeHost(pointer: *mut c_void) -> RuntimeCode {
     answer(|| {
         let driver = enter()?;
         if pointer.is_null() {
@@ -158,7 +161,7 @@ pub(crate) unsafe extern "C" fn cudaMemcpy(
     from: *const c_void,
     bytes: usize,
     kind: c_int,
-) -> Code {
+) -> RuntimeCode {
     // SAFETY: the caller's promise.
     answer(|| unsafe {
         let driver = enter()?;
@@ -167,7 +170,7 @@ pub(crate) unsafe extern "C" fn cudaMemcpy(
             DEVICE_TO_HOST => driver.cuMemcpyDtoH_v2(to, address(from), bytes),
             DEVICE_TO_DEVICE => driver.cuMemcpyDtoD_v2(address(to), address(from), bytes),
             HOST_TO_HOST | BY_ADDRESS => driver.cuMemcpy(address(to), address(from), bytes),
-            _ => Err(Status::INVALID_MEMCPY_DIRECTION),
+            _ => Err(RuntimeError::INVALID_MEMCPY_DIRECTION),
         }
     })
 }
@@ -183,7 +186,7 @@ pub(crate) unsafe extern "C" fn cudaMemcpyAsync(
     bytes: usize,
     kind: c_int,
     stream: CUstream,
-) -> Code {
+) -> RuntimeCode {
     // SAFETY: the caller's promise.
     answer(|| unsafe {
         let driver = enter()?;
@@ -195,7 +198,7 @@ pub(crate) unsafe extern "C" fn cudaMemcpyAsync(
             HOST_TO_HOST | BY_ADDRESS => {
                 driver.cuMemcpyAsync(device_to, device_from, bytes, stream)
             }
-            _ => Err(Status::INVALID_MEMCPY_DIRECTION),
+            _ => Err(RuntimeError::INVALID_MEMCPY_DIRECTION),
         }
     })
 }

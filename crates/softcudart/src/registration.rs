@@ -6,9 +6,9 @@ use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::ptr::{null_mut, with_exposed_provenance_mut, without_provenance_mut};
 use std::sync::Mutex;
 
-use crate::answer::{answer, notice, Outcome, Status};
+use crate::answer::{answer, notice, RuntimeError, RuntimeResult};
 use crate::context::{enter_with_context, lock};
-use crate::driver::{CUfunction, Driver};
+use crate::driver::{CUfunction, RuntimeDriver};
 use crate::fatbin::{self, Unusable, Wrapper};
 
 /// All that is registered.
@@ -21,7 +21,7 @@ struct Registered {
     /// By their handles, which are never followed.
     binaries: BTreeMap<usize, Binary>,
     /// By the addresses of their host functions.
-    kernels: BTreeMap<usize, Kernel>,
+    kernels: BTreeMap<usize, RegisteredKernel>,
 }
 
 struct Binary {
@@ -30,7 +30,7 @@ struct Binary {
     modules: BTreeMap<usize, usize>,
 }
 
-struct Kernel {
+struct RegisteredKernel {
     binary: usize,
     name: CString,
     /// The driver's functions, by their contexts.
@@ -95,7 +95,7 @@ pub(crate) unsafe extern "C" fn __cudaRegisterFunction(
     answer(|| {
         // SAFETY: the caller's promise.
         let name = unsafe { CStr::from_ptr(name) }.to_owned();
-        let kernel = Kernel { binary: binary.addr(), name, functions: BTreeMap::new() };
+        let kernel = RegisteredKernel { binary: binary.addr(), name, functions: BTreeMap::new() };
         lock(&REGISTERED).kernels.insert(host.addr(), kernel);
         Ok(())
     });
@@ -123,15 +123,15 @@ pub(crate) extern "C" fn __cudaInitModule(_binary: *mut *mut c_void) -> c_char {
 }
 
 /// The driver, and its function for the kernel of the host function `host`, in the current context.
-pub(crate) fn function(host: *const c_void) -> Outcome<(&'static Driver, CUfunction)> {
+pub(crate) fn function(host: *const c_void) -> RuntimeResult<(&'static RuntimeDriver, CUfunction)> {
     let (driver, context) = enter_with_context()?;
     let mut registered = lock(&REGISTERED);
     let Registered { binaries, kernels, .. } = &mut *registered;
-    let kernel = kernels.get_mut(&host.addr()).ok_or(Status::INVALID_DEVICE_FUNCTION)?;
+    let kernel = kernels.get_mut(&host.addr()).ok_or(RuntimeError::INVALID_DEVICE_FUNCTION)?;
     if let Some(found) = kernel.functions.get(&context.addr()) {
         return Ok((driver, with_exposed_provenance_mut(*found)));
     }
-    let binary = binaries.get_mut(&kernel.binary).ok_or(Status::INVALID_DEVICE_FUNCTION)?;
+    let binary = binaries.get_mut(&kernel.binary).ok_or(RuntimeError::INVALID_DEVICE_FUNCTION)?;
     let ptx = binary.ptx.as_ref().map_err(|why| {
         notice(&format!(
             "{}: the program's kernels: {}",

@@ -5,37 +5,37 @@ use std::fmt::Write as _;
 
 use super::activity::{ACTIVITIES, COUNTERS, LEVELS};
 use super::cause::CAUSES;
-use super::ring::{Entry, Kind};
+use super::ring::{RecordKind, RingEntry};
 use policy::capture::Capture;
 
 /// The touch modes, by number.
 const MODES: [&str; 2] = ["sequential", "concurrent"];
 
 /// Writes one record. One of two counters gives two lines.
-pub(crate) fn line(text: &mut String, process: u32, entry: &mut Entry) {
-    if entry.record.kind == Kind::Counters {
-        entry.record.kind = Kind::Counter;
+pub(crate) fn line(text: &mut String, process: u32, entry: &mut RingEntry) {
+    if entry.record.kind == RecordKind::Counters {
+        entry.record.kind = RecordKind::Counter;
         line(text, process, entry);
         text.push_str(",\n");
         entry.record.detail += 1;
         entry.record.bytes = entry.record.extra;
     }
-    let Entry { thread, checkpoint, record } = entry;
+    let RingEntry { thread, checkpoint, record } = entry;
     let detail = usize::from(record.detail);
     let cause = CAUSES.get(detail).map_or("", |(_, name)| name);
     let level = LEVELS.get(detail).copied().unwrap_or_default();
     let mode = MODES.get(detail).copied().unwrap_or_default();
     let (title, category, phase) = match record.kind {
-        Kind::Span => {
+        RecordKind::Span => {
             let activity = ACTIVITIES.get(detail).and_then(|(_, name)| name.to_str().ok());
             (activity.unwrap_or_default(), "veloc", "X")
         }
-        Kind::Blocked => (cause, "blocked", "X"),
-        Kind::Evict => ("evict", "veloc", "i"),
-        Kind::Decide => ("touch mode", "veloc", "i"),
-        Kind::HostCapture => ("host capture", "veloc", "i"),
-        Kind::Counter => (COUNTERS.get(detail).map_or("", |(_, name)| name), "room", "C"),
-        Kind::Counters => return,
+        RecordKind::Blocked => (cause, "blocked", "X"),
+        RecordKind::Evict => ("evict", "veloc", "i"),
+        RecordKind::Decide => ("touch mode", "veloc", "i"),
+        RecordKind::HostCapture => ("host capture", "veloc", "i"),
+        RecordKind::Counter => (COUNTERS.get(detail).map_or("", |(_, name)| name), "room", "C"),
+        RecordKind::Counters => return,
     };
     // Writing to a String cannot fail, here and below.
     let _ = write!(
@@ -51,24 +51,24 @@ pub(crate) fn line(text: &mut String, process: u32, entry: &mut Entry) {
         _ => {}
     }
     let _ = write!(text, ",\"pid\":{process},\"tid\":{thread},\"args\":{{");
-    let mut arguments = Arguments { text, first: true };
+    let mut arguments = EventArguments { text, first: true };
     if let Some((name, version)) = checkpoint {
         arguments.key("checkpoint");
         string(arguments.text, name);
         arguments.number("version", version);
     }
     match record.kind {
-        Kind::Blocked => arguments.word("cause", cause),
-        Kind::Evict => {
+        RecordKind::Blocked => arguments.word("cause", cause),
+        RecordKind::Evict => {
             arguments.word("tier", level);
             arguments.number("bytes", record.bytes);
         }
-        Kind::Decide => {
+        RecordKind::Decide => {
             arguments.word("mode", mode);
             arguments.number("sequential_ns", record.bytes);
             arguments.number("concurrent_ns", record.extra);
         }
-        Kind::HostCapture => {
+        RecordKind::HostCapture => {
             arguments.word(
                 "way",
                 u8::try_from(detail)
@@ -79,8 +79,8 @@ pub(crate) fn line(text: &mut String, process: u32, entry: &mut Entry) {
             arguments.number("bytes", record.bytes);
             arguments.number("blocked_ns", record.extra);
         }
-        Kind::Counter => arguments.number("bytes", record.bytes),
-        Kind::Span if record.bytes > 0 => {
+        RecordKind::Counter => arguments.number("bytes", record.bytes),
+        RecordKind::Span if record.bytes > 0 => {
             arguments.number("bytes", record.bytes);
             if record.time > 0 {
                 let rate = record.bytes as f64 / record.time as f64;
@@ -90,7 +90,7 @@ pub(crate) fn line(text: &mut String, process: u32, entry: &mut Entry) {
                 arguments.number("untouched_bytes", record.extra);
             }
         }
-        Kind::Span | Kind::Counters => {}
+        RecordKind::Span | RecordKind::Counters => {}
     }
     text.push_str("}}");
 }
@@ -125,12 +125,12 @@ impl std::fmt::Display for Microseconds {
     }
 }
 
-struct Arguments<'a> {
+struct EventArguments<'a> {
     text: &'a mut String,
     first: bool,
 }
 
-impl Arguments<'_> {
+impl EventArguments<'_> {
     fn key(&mut self, key: &str) {
         let _ = write!(self.text, "{}\"{key}\":", if self.first { "" } else { "," });
         self.first = false;

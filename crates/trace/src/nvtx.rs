@@ -104,7 +104,7 @@ const RANGE_POP: usize = 11;
 const NAME_THREAD: usize = 14;
 
 /// A function pointer that the profiler fills in.
-type Slot = AtomicPtr<c_void>;
+type CallbackSlot = AtomicPtr<c_void>;
 
 /// `NvtxExportTableCallbacks`.
 #[repr(C)]
@@ -123,11 +123,11 @@ struct VersionTable {
 }
 
 #[repr(transparent)]
-struct SlotPointer(*const Slot);
+struct SlotPointer(*const CallbackSlot);
 // SAFETY: the pointers are to atomics that live for ever, or NULL.
 unsafe impl Sync for SlotPointer {}
 
-static SLOTS: [Slot; CORE_FUNCTIONS] =
+static SLOTS: [CallbackSlot; CORE_FUNCTIONS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; CORE_FUNCTIONS];
 
 /// The table that the profiler fills in, by number; 0 means none.

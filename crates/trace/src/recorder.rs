@@ -13,8 +13,8 @@ use super::activity::{Activity, Counter, ACTIVITIES};
 use super::cause::Cause;
 use super::file_name;
 use super::nvtx::Nvtx;
-use super::ring::{Kind, Producer, Record, Ring};
-use super::writer::Writer;
+use super::ring::{Producer, RecordKind, Ring, TraceRecord};
+use super::writer::TraceWriter;
 use errors::Result;
 use os::clock::Clock;
 
@@ -36,7 +36,7 @@ struct Inner {
     /// Identifies this recorder in a thread's list of rings.
     id: u64,
     clock: Clock,
-    writer: Option<Writer>,
+    writer: Option<TraceWriter>,
     nvtx: Option<&'static Nvtx>,
 }
 
@@ -79,7 +79,7 @@ impl Recorder {
             Some(given) => {
                 let (path, file) = file_name::create(given, setup.rank)?;
                 log::info!("a trace is written to {}", path.display());
-                Some(Writer::start(file, path, std::process::id())?)
+                Some(TraceWriter::start(file, path, std::process::id())?)
             }
         };
         let nvtx = Nvtx::find(writer.is_some());
@@ -135,38 +135,38 @@ impl Recorder {
             }
             let since = Instant::now();
             let (entered, discarded, bytes, untouched) = (false, false, 0, 0);
-            Open { inner, activity, since, entered, discarded, bytes, untouched }
+            OpenSpan { inner, activity, since, entered, discarded, bytes, untouched }
         });
         Span { open, _of_its_thread: PhantomData }
     }
 
     /// Records an activity on this thread that began at `since` and took `time`.
     pub fn spent(&self, activity: Activity, since: Instant, time: Duration, bytes: u64) {
-        self.record(Kind::Span, activity as u8, since, time, [bytes, 0], None);
+        self.record(RecordKind::Span, activity as u8, since, time, [bytes, 0], None);
     }
 
     /// Records that the application, on this thread, waited for `cause` since `since`.
     pub fn blocked(&self, cause: Cause, since: Instant, time: Duration) {
-        self.record(Kind::Blocked, cause as u8, since, time, [0, 0], None);
+        self.record(RecordKind::Blocked, cause as u8, since, time, [0, 0], None);
     }
 
     /// Records the eviction of a copy.
     pub fn evicted(&self, level: u8, name: &str, version: i32, bytes: u64) {
-        self.record_now(Kind::Evict, level, [bytes, 0], Some((name, version)));
+        self.record_now(RecordKind::Evict, level, [bytes, 0], Some((name, version)));
     }
 
     /// Records the current touch mode, with the predicted durations of a flush, in seconds, under
     /// sequential and concurrent touching.
     pub fn touch_mode(&self, concurrent: bool, predicted: [f64; 2]) {
         let predicted = predicted.map(|seconds| (seconds * 1e9) as u64);
-        self.record_now(Kind::Decide, concurrent.into(), predicted, None);
+        self.record_now(RecordKind::Decide, concurrent.into(), predicted, None);
     }
 
     /// Records how the host memory of a checkpoint was captured by `VELOC_Checkpoint`,
     /// its bytes, and how long the call has taken.
     pub fn host_capture(&self, way: Capture, of: (&str, i32), bytes: u64, call: Duration) {
         self.record_now(
-            Kind::HostCapture,
+            RecordKind::HostCapture,
             way.row().number.unwrap_or_default(),
             [bytes, call.as_nanos() as u64],
             Some(of),
@@ -175,13 +175,13 @@ impl Recorder {
 
     /// Records the value of a counter in bytes.
     pub fn counter(&self, counter: Counter, bytes: u64) {
-        self.record_now(Kind::Counter, counter as u8, [bytes, 0], None);
+        self.record_now(RecordKind::Counter, counter as u8, [bytes, 0], None);
     }
 
     /// Records the values of two consecutive counters in bytes.
     pub fn counters(&self, counters: [Counter; 2], bytes: [u64; 2]) {
         debug_assert_eq!(counters[0] as u8 + 1, counters[1] as u8);
-        self.record_now(Kind::Counters, counters[0] as u8, bytes, None);
+        self.record_now(RecordKind::Counters, counters[0] as u8, bytes, None);
     }
 
     /// Writes what was recorded, and closes the file. Later records are lost.
@@ -193,10 +193,16 @@ impl Recorder {
 
     #[cfg(test)]
     pub(super) fn rings(&self) -> usize {
-        self.0.as_ref().and_then(|inner| inner.writer.as_ref()).map_or(0, Writer::rings)
+        self.0.as_ref().and_then(|inner| inner.writer.as_ref()).map_or(0, TraceWriter::rings)
     }
 
-    fn record_now(&self, kind: Kind, detail: u8, values: [u64; 2], subject: Option<(&str, i32)>) {
+    fn record_now(
+        &self,
+        kind: RecordKind,
+        detail: u8,
+        values: [u64; 2],
+        subject: Option<(&str, i32)>,
+    ) {
         if self.0.is_some() {
             self.record(kind, detail, Instant::now(), Duration::ZERO, values, subject);
         }
@@ -204,7 +210,7 @@ impl Recorder {
 
     fn record(
         &self,
-        kind: Kind,
+        kind: RecordKind,
         detail: u8,
         since: Instant,
         time: Duration,
@@ -214,13 +220,13 @@ impl Recorder {
         let Some(inner) = &self.0 else { return };
         let start = inner.clock.nanoseconds(since);
         let time = time.as_nanos() as u64;
-        let record = Record { kind, detail, start, time, bytes, extra };
+        let record = TraceRecord { kind, detail, start, time, bytes, extra };
         inner.push(record, subject);
     }
 }
 
 impl Inner {
-    fn push(&self, record: Record, subject: Option<(&str, i32)>) {
+    fn push(&self, record: TraceRecord, subject: Option<(&str, i32)>) {
         self.with_local(|ring, producer| match ring {
             Some(ring) => producer.push(ring, record, subject),
             None => self.count_lost(),
@@ -254,7 +260,7 @@ impl Inner {
 }
 
 impl Local {
-    fn registered(recorder: u64, writer: &Writer) -> Local {
+    fn registered(recorder: u64, writer: &TraceWriter) -> Local {
         let Some((ring, number)) = writer.register_thread() else {
             return Local { recorder, ring: None, producer: Producer::new(0) };
         };
@@ -271,13 +277,13 @@ impl Local {
 #[derive(Debug)]
 #[must_use = "it ends when it is dropped"]
 pub struct Span<'a> {
-    open: Option<Open<'a>>,
+    open: Option<OpenSpan<'a>>,
     /// A span ends on its thread.
     _of_its_thread: PhantomData<*const ()>,
 }
 
 #[derive(Debug)]
-struct Open<'a> {
+struct OpenSpan<'a> {
     inner: &'a Inner,
     activity: Activity,
     since: Instant,
@@ -325,8 +331,8 @@ impl Drop for Span<'_> {
     fn drop(&mut self) {
         let Some(open) = &self.open else { return };
         let inner = open.inner;
-        let record = Record {
-            kind: Kind::Span,
+        let record = TraceRecord {
+            kind: RecordKind::Span,
             detail: open.activity as u8,
             start: inner.clock.nanoseconds(open.since),
             time: open.since.elapsed().as_nanos() as u64,

@@ -10,7 +10,7 @@ pub(super) const SLOTS: usize = 1 << 15;
 
 /// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     /// A span; the detail is an [`Activity`](super::Activity).
     Span,
     /// The application waited; the detail is a [`Cause`](super::cause::Cause).
@@ -29,9 +29,9 @@ pub(crate) enum Kind {
 
 /// An event. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct TraceRecord {
     /// The kind of the record.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// The detail of its kind.
     pub detail: u8,
     /// When the event began.
@@ -46,19 +46,19 @@ pub(crate) struct Record {
 
 /// A record, and what it is about.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct RingEntry {
     /// The thread's number in the file: a released ring is used by the next thread.
     pub thread: u32,
     /// The checkpoint's name and version, if it has one.
     pub checkpoint: Option<(Arc<str>, i32)>,
     /// The record.
-    pub record: Record,
+    pub record: TraceRecord,
 }
 
 /// The ring of a thread.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    entries: ArrayQueue<Entry>,
+    entries: ArrayQueue<RingEntry>,
     dropped: AtomicU64,
     /// Whether a thread uses the ring.
     in_use: AtomicBool,
@@ -96,12 +96,12 @@ impl Producer {
     }
 
     /// Pushes a record about `subject`, or about the current checkpoint.
-    pub(crate) fn push(&mut self, ring: &Ring, record: Record, subject: Option<(&str, i32)>) {
+    pub(crate) fn push(&mut self, ring: &Ring, record: TraceRecord, subject: Option<(&str, i32)>) {
         let checkpoint = match subject {
             Some((name, version)) => Some((self.shared(name), version)),
             None => self.checkpoint.clone(),
         };
-        ring.push(Entry { thread: self.thread, checkpoint, record });
+        ring.push(RingEntry { thread: self.thread, checkpoint, record });
     }
 
     fn shared(&mut self, name: &str) -> Arc<str> {
@@ -131,7 +131,7 @@ impl Ring {
     }
 
     /// Pushes an entry; called by the producer only. Without room it is dropped.
-    fn push(&self, entry: Entry) {
+    fn push(&self, entry: RingEntry) {
         // A slot is left free: a push into the one that is just being taken would wait for the writer.
         if self.entries.len() + 1 == SLOTS || self.entries.push(entry).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl Ring {
     }
 
     /// Passes the entries so far to `take`. Returns the share of the ring that was in use.
-    pub(crate) fn drain(&self, take: impl FnMut(Entry)) -> f64 {
+    pub(crate) fn drain(&self, take: impl FnMut(RingEntry)) -> f64 {
         let used = self.entries.len();
         (0..used).map_while(|_| self.entries.pop()).for_each(take);
         used as f64 / SLOTS as f64

@@ -2,11 +2,11 @@
 
 use super::ring::*;
 
-fn record(bytes: u64) -> Record {
-    Record { kind: Kind::Span, detail: 3, start: 5, time: 7, bytes, extra: 11 }
+fn record(bytes: u64) -> TraceRecord {
+    TraceRecord { kind: RecordKind::Span, detail: 3, start: 5, time: 7, bytes, extra: 11 }
 }
 
-fn all(ring: &Ring) -> Vec<Entry> {
+fn all(ring: &Ring) -> Vec<RingEntry> {
     let mut found = Vec::new();
     ring.drain(|entry| found.push(entry));
     found
@@ -35,7 +35,7 @@ fn what_goes_in_comes_out_with_its_name() {
         Some(("shot", 9)),
         None,
     ];
-    let expected = expected.into_iter().zip(1..).map(|(checkpoint, bytes)| Entry {
+    let expected = expected.into_iter().zip(1..).map(|(checkpoint, bytes)| RingEntry {
         thread: 1,
         checkpoint: checkpoint.map(|(name, version)| (name.into(), version)),
         record: record(bytes),
@@ -89,7 +89,7 @@ fn two_threads() {
         });
         let (mut seen, mut last) = (0, None);
         while seen + ring.dropped() < total {
-            ring.drain(|Entry { checkpoint, record, .. }| {
+            ring.drain(|RingEntry { checkpoint, record, .. }| {
                 assert!(last < Some(record.bytes));
                 last = Some(record.bytes);
                 let name = if record.bytes % 7 < 3 { "a" } else { "b" };

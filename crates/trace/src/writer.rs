@@ -49,7 +49,7 @@ enum Update {
 
 /// All rings, for reuse.
 #[derive(Debug, Default)]
-struct Pool {
+struct RingPool {
     rings: Vec<Arc<Ring>>,
     /// The number of rings, including those being allocated.
     made: usize,
@@ -57,11 +57,11 @@ struct Pool {
     threads: u32,
 }
 
-/// The writer. Ends with [`Writer::finish`] or when it is dropped.
+/// The writer. Ends with [`TraceWriter::finish`] or when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct TraceWriter {
     updates: Sender<Update>,
-    pool: Mutex<Pool>,
+    pool: Mutex<RingPool>,
     /// Records of threads without a ring.
     refused: Arc<AtomicU64>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -69,9 +69,9 @@ pub(crate) struct Writer {
     owner: u32,
 }
 
-impl Writer {
+impl TraceWriter {
     /// Starts writing the trace of process `process` to `file`, which messages call `path`.
-    pub(crate) fn start(file: File, path: PathBuf, process: u32) -> Result<Writer> {
+    pub(crate) fn start(file: File, path: PathBuf, process: u32) -> Result<TraceWriter> {
         // The file of a job that is killed at once is whole, too. A failure shows again with the first record.
         let _ = file.write_all_at([FIRST, LAST].concat().as_bytes(), 0);
         let (updates, to_apply) = unbounded();
@@ -93,7 +93,7 @@ impl Writer {
         let thread = os::threads::unsignalled(|| builder.spawn(move || output.write_all()))
             .map_err(|error| Error::system("starting the trace's writer", &error))?;
         let (pool, thread) = (Mutex::default(), Mutex::new(Some(thread)));
-        Ok(Writer { updates, pool, refused, thread, owner: std::process::id() })
+        Ok(TraceWriter { updates, pool, refused, thread, owner: std::process::id() })
     }
 
     /// Gives the calling thread a ring, and its number in the file. `None`: there are too many threads,
@@ -118,7 +118,7 @@ impl Writer {
         Some((ring, number))
     }
 
-    fn pool(&self) -> MutexGuard<'_, Pool> {
+    fn pool(&self) -> MutexGuard<'_, RingPool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -167,7 +167,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for TraceWriter {
     fn drop(&mut self) {
         self.finish();
     }
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn what_cannot_be_written_keeps_nobody_waiting() {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let writer = Writer::start(full, "/dev/full".into(), 1).unwrap();
+        let writer = TraceWriter::start(full, "/dev/full".into(), 1).unwrap();
         writer.metadata("key", "value".to_owned());
         let (_ring, number) = writer.register_thread().unwrap();
         writer.name(number, "thread");
@@ -316,7 +316,7 @@ mod tests {
         let path = folder.path().join("t");
         let file = files::create_exclusive(&path).unwrap().unwrap();
         let _of_a_child = file.try_clone().unwrap();
-        let writer = Writer::start(file, path.clone(), 1).unwrap();
+        let writer = TraceWriter::start(file, path.clone(), 1).unwrap();
         assert!(files::create_exclusive(&path).unwrap().is_none(), "it is being written");
         writer.finish();
         assert!(files::create_exclusive(&path).unwrap().is_some());
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn a_thread_too_many_gets_no_ring_and_is_told_of() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let writer = Writer::start(file.reopen().unwrap(), file.path().into(), 1).unwrap();
+        let writer = TraceWriter::start(file.reopen().unwrap(), file.path().into(), 1).unwrap();
         let (ring, _) = writer.register_thread().unwrap();
         writer.pool().made = MOST_RINGS;
         assert!(writer.register_thread().is_none());
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn nothing_is_kept_for_a_writer_that_has_ended() {
         let file = tempfile::tempfile().unwrap();
-        let writer = Writer::start(file, "a file".into(), 1).unwrap();
+        let writer = TraceWriter::start(file, "a file".into(), 1).unwrap();
         let (ring, number) = writer.register_thread().unwrap();
         writer.finish();
         assert_eq!(Arc::strong_count(&ring), 1);

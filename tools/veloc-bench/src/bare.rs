@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use device::Stream;
 
-use super::cuda::{Buffer, Device};
+use super::cuda::{BenchDevice, CudaBuffer};
 
 /// Copies before those that count.
 const WARM_UP: usize = 3;
@@ -15,15 +15,15 @@ const PASSES: usize = 5;
 /// How long each copy took, in seconds, by pass; `begin` is called before each pass. Every copy goes to a place of its own in a ring, as a
 /// cache's would, rather than to lines that the device still has in its own caches.
 pub(super) fn copies(
-    device: &Device,
+    device: &BenchDevice,
     stream: &Stream,
-    buffer: &Buffer,
+    buffer: &CudaBuffer,
     sizes: &[u64],
     mut begin: impl FnMut() -> Result<()>,
 ) -> Result<Vec<Vec<f64>>> {
     const PLACES: u64 = 4;
     let step = buffer.bytes().next_multiple_of(256);
-    let ring = Buffer::new(device, PLACES * step).context("memory for bare copies")?;
+    let ring = CudaBuffer::new(device, PLACES * step).context("memory for bare copies")?;
     let copy = |number: usize, bytes: u64| {
         let to = ring.address() + (number as u64 % PLACES) * step;
         let since = Instant::now();

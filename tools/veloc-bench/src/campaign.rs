@@ -8,10 +8,13 @@ use anyhow::{bail, Result};
 use os::size;
 
 use super::options::name_of;
-use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
+use super::plan::{
+    ApproachName, Compute, HintAmount, LevelConfiguration, PointPlan, RestoreSequence,
+};
 use super::processes::Repeat;
 use super::results::{
-    Device, Floor, Measurement, NotBegun, Results, Why, SCHEMA, SOFTWARE_NOTE, SOFTWARE_WARNING,
+    Floor, MeasuredDevice, Measurement, NotBegun, NotBegunReason, Results, SCHEMA, SOFTWARE_NOTE,
+    SOFTWARE_WARNING,
 };
 use super::timelines::Timelines;
 use super::{machine, processes, table};
@@ -25,7 +28,7 @@ const NO_TURN: &str = "its turn had not come when this file was written last";
 
 /// A series under way.
 #[derive(Debug)]
-pub(super) struct Campaign {
+pub(super) struct Series {
     output: PathBuf,
     /// The longest that one repeat of a plan may take; without it, its plan says.
     pub limit: Option<Duration>,
@@ -38,19 +41,19 @@ pub(super) struct Campaign {
     results: Results,
 }
 
-impl Campaign {
+impl Series {
     /// Nothing measured yet, and nothing written: an older file stays until there is something to
     /// take its place. `title`: see [`Results::title`]; `left_out`: combinations that were asked for and cannot
     /// be.
     pub(super) fn new(
         title: String,
-        plans: Vec<Plan>,
-        device: Option<&Device>,
+        plans: Vec<PointPlan>,
+        device: Option<&MeasuredDevice>,
         output: PathBuf,
         left_out: Vec<String>,
         repeats: u32,
-    ) -> Campaign {
-        let turn = NotBegun { why: Why::Turn, text: NO_TURN.to_owned() };
+    ) -> Series {
+        let turn = NotBegun { why: NotBegunReason::Turn, text: NO_TURN.to_owned() };
         let measurement = |plan| Measurement {
             plan,
             runs: Vec::new(),
@@ -70,7 +73,7 @@ impl Campaign {
             left_out,
             initialisation: Vec::new(),
         };
-        Campaign { output, limit: None, timelines: None, repeats, passes: 0, results }
+        Series { output, limit: None, timelines: None, repeats, passes: 0, results }
     }
 
     /// Measures every plan once more, in turn; begins none after `until`. A plan that has failed
@@ -104,8 +107,8 @@ impl Campaign {
 
     /// Ends the series, and writes why for each point that has not been begun. A series without a
     /// single begun point leaves an older file as it is.
-    pub(super) fn give_up(&mut self, why: Why, text: &str) -> Result<()> {
-        let waiting = |point: &NotBegun| point.why == Why::Turn;
+    pub(super) fn give_up(&mut self, why: NotBegunReason, text: &str) -> Result<()> {
+        let waiting = |point: &NotBegun| point.why == NotBegunReason::Turn;
         let points = self.results.measurements.iter_mut().filter_map(|m| m.not_begun.as_mut());
         for point in points.filter(|point| waiting(point)) {
             *point = NotBegun { why, text: text.to_owned() };
@@ -144,7 +147,7 @@ pub(super) fn verdict<'a>(results: impl IntoIterator<Item = &'a Results>) -> Res
     for measurement in all() {
         failed += measurement.failures.len();
         // A point that was left out because the time was up has not failed.
-        let hindered = |point: &NotBegun| point.why != Why::Budget;
+        let hindered = |point: &NotBegun| point.why != NotBegunReason::Budget;
         impossible += usize::from(measurement.not_begun.as_ref().is_some_and(hindered));
         let figures = measurement.runs.iter().flat_map(|run| &run.processes);
         wrong += figures.map(|figures| figures.wrong_versions).sum::<u64>();
@@ -171,7 +174,7 @@ fn measure(
     let plan = &measurement.plan;
     if let Some(text) = lacks(plan) {
         eprintln!("{what}: not begun: {text}");
-        measurement.not_begun = Some(NotBegun { why: Why::Memory, text });
+        measurement.not_begun = Some(NotBegun { why: NotBegunReason::Memory, text });
         return;
     }
     measurement.not_begun = None;
@@ -205,25 +208,25 @@ fn measure(
 }
 
 /// One line that tells a plan from the others of any series; defaults are left out.
-pub(super) fn describe(plan: &Plan) -> String {
+pub(super) fn describe(plan: &PointPlan) -> String {
     let processes = match plan.processes {
         1 => "1 process".to_owned(),
         many => format!("{many} processes"),
     };
     let mut text = format!("{}, {processes}, every {} ms", plan.approach.text(), plan.interval_ms);
     match plan.configuration {
-        Configuration::LargeDevice => text += ", large device",
-        Configuration::LargeHost => {
+        LevelConfiguration::LargeDevice => text += ", large device",
+        LevelConfiguration::LargeHost => {
             text += &format!(", host buffer {}", size::show(plan.host_cache));
         }
     }
     if plan.compute == Compute::Kernel {
         text += ", busy";
     }
-    if plan.order != Order::Reverse {
+    if plan.order != RestoreSequence::Reverse {
         text += &format!(", {} order", name_of(&plan.order));
     }
-    if plan.hints != Hints::All {
+    if plan.hints != HintAmount::All {
         text += &format!(", hints: {}", name_of(&plan.hints));
     }
     if plan.approach == ApproachName::Ours {
@@ -236,7 +239,7 @@ pub(super) fn describe(plan: &Plan) -> String {
 }
 
 /// In words, the memory that a plan needs and this machine lacks; none if there is enough.
-fn lacks(plan: &Plan) -> Option<String> {
+fn lacks(plan: &PointPlan) -> Option<String> {
     let wanted = u64::from(plan.processes) * plan.host_cache;
     let available = machine::available_memory()?;
     (wanted as f64 > available as f64 * MEMORY_SHARE).then(|| {
@@ -250,7 +253,7 @@ fn lacks(plan: &Plan) -> Option<String> {
 }
 
 /// How long a repeat may take: many times what it should, to end one that hangs.
-fn longest(plan: &Plan) -> Duration {
+fn longest(plan: &PointPlan) -> Duration {
     let steps = (0..plan.processes).map(|p| plan.sizes_of(p).len()).max().unwrap_or(0) as f64;
     let bytes = (plan.host_cache + plan.device_cache) as f64 * f64::from(plan.processes);
     Duration::from_secs_f64(60.0 + 20.0 * steps * plan.interval_ms / 1e3 + bytes / 0.5e9)

@@ -4,24 +4,28 @@
 use anyhow::{Context, Result};
 use device::Stream;
 
-use super::cuda::{Buffer, Device, Kernels};
+use super::cuda::{BenchDevice, CudaBuffer, Kernels};
 
 /// Counts wrong words of each version.
 #[derive(Debug)]
-pub(super) struct Content {
+pub(super) struct ContentCheck {
     pub kernels: Kernels,
-    counters: Buffer,
+    counters: CudaBuffer,
     versions: u64,
 }
 
-impl Content {
+impl ContentCheck {
     /// Counters for versions below `versions`.
-    pub(super) fn new(device: &Device, stream: &Stream, versions: u64) -> Result<Content> {
+    pub(super) fn new(
+        device: &BenchDevice,
+        stream: &Stream,
+        versions: u64,
+    ) -> Result<ContentCheck> {
         let kernels = Kernels::load(device)?;
         let counters =
-            Buffer::new(device, 4 * versions.max(1)).context("counters of wrong words")?;
+            CudaBuffer::new(device, 4 * versions.max(1)).context("counters of wrong words")?;
         counters.clear(stream)?;
-        Ok(Content { kernels, counters, versions })
+        Ok(ContentCheck { kernels, counters, versions })
     }
 
     /// Queues counting wrong words, and then spoiling the buffer: a restore that does nothing must
@@ -29,7 +33,7 @@ impl Content {
     pub(super) fn compare(
         &self,
         stream: &Stream,
-        buffer: &Buffer,
+        buffer: &CudaBuffer,
         bytes: u64,
         version: u32,
     ) -> Result<()> {
@@ -61,8 +65,8 @@ mod tests {
     use super::*;
     use xtask::on_device;
 
-    fn device() -> (Device, Stream) {
-        let device = Device::open(0).unwrap();
+    fn device() -> (BenchDevice, Stream) {
+        let device = BenchDevice::open(0).unwrap();
         let stream = Stream::new(&device).unwrap();
         (device, stream)
     }
@@ -71,10 +75,10 @@ mod tests {
     fn what_was_filled_is_right_whatever_the_size() {
         on_device::run(|| {
             let (device, stream) = device();
-            let content = Content::new(&device, &stream, 8).unwrap();
+            let content = ContentCheck::new(&device, &stream, 8).unwrap();
             // Whole groups of 4 words and less, a block's worth, and more.
             for bytes in [4, 12, 16, 64, 4100, (1 << 18) + 8] {
-                let buffer = Buffer::new(&device, bytes).unwrap();
+                let buffer = CudaBuffer::new(&device, bytes).unwrap();
                 content.kernels.fill(&stream, &buffer, bytes, 3).unwrap();
                 content.compare(&stream, &buffer, bytes, 3).unwrap();
                 assert_eq!(content.wrong_versions(&stream).unwrap(), 0, "{bytes}");
@@ -86,15 +90,15 @@ mod tests {
     fn another_version_and_another_place_are_wrong_and_comparing_spoils() {
         on_device::run(|| {
             let (device, stream) = device();
-            let buffer = Buffer::new(&device, 4096).unwrap();
-            let content = Content::new(&device, &stream, 8).unwrap();
+            let buffer = CudaBuffer::new(&device, 4096).unwrap();
+            let content = ContentCheck::new(&device, &stream, 8).unwrap();
             content.kernels.fill(&stream, &buffer, 4096, 3).unwrap();
             content.compare(&stream, &buffer, 4096, 2).unwrap();
             assert_eq!(content.wrong_versions(&stream).unwrap(), 1, "another version");
             content.compare(&stream, &buffer, 4096, 3).unwrap();
             assert_eq!(content.wrong_versions(&stream).unwrap(), 2, "spoilt");
             content.kernels.fill(&stream, &buffer, 4096, 4).unwrap();
-            let shifted = Buffer::new(&device, 4080).unwrap();
+            let shifted = CudaBuffer::new(&device, 4080).unwrap();
             // SAFETY: both buffers have the bytes, and live until the stream was waited for.
             unsafe { stream.copy_on_device(shifted.address(), buffer.address() + 16, 4080) }
                 .unwrap();
@@ -109,8 +113,8 @@ mod tests {
             let (device, stream) = device();
             // 5 groups and 3 words more: each byte of a group, and of the rest.
             let bytes: u32 = 5 * 16 + 12;
-            let buffer = Buffer::new(&device, bytes.into()).unwrap();
-            let content = Content::new(&device, &stream, bytes.into()).unwrap();
+            let buffer = CudaBuffer::new(&device, bytes.into()).unwrap();
+            let content = ContentCheck::new(&device, &stream, bytes.into()).unwrap();
             for at in 0..bytes {
                 content.kernels.fill(&stream, &buffer, bytes.into(), at).unwrap();
                 let (mut byte, address) = (0_u8, buffer.address() + u64::from(at));

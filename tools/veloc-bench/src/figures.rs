@@ -8,18 +8,18 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use os::interrupt;
 
-use super::campaign::{self, Campaign};
-use super::options::{distinct, name_of, Amounts, Options};
+use super::campaign::{self, Series};
+use super::options::{distinct, name_of, Amounts, RunOptions};
 use super::plan::ApproachName::{DirectPin, IncrementalMemset, Ours, Ring, Uvm, UvmBudget};
-use super::plan::{Compute, Configuration, Hints, Order};
-use super::results::{prepare, Device, Results, Why};
+use super::plan::{Compute, HintAmount, LevelConfiguration, RestoreSequence};
+use super::results::{prepare, MeasuredDevice, NotBegunReason, Results};
 use super::timelines::Timelines;
 use super::workload::{GENERATED, LARGEST_SHOT};
 use super::{growth, processes};
 
 /// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Extent {
+pub(crate) enum Thoroughness {
     /// The figures that say most, in minutes.
     Short,
     /// All intervals, numbers of processes and sizes of the paper.
@@ -28,13 +28,13 @@ pub(crate) enum Extent {
 
 /// Which figures to measure, and how thoroughly.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Choice {
+pub(crate) struct FigureChoice {
     /// Figures by name, in this order [default: all]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
-    pub only: Vec<Figure>,
+    pub only: Vec<FigureSeries>,
     /// How much to measure
     #[arg(long, value_enum, default_value = "short")]
-    pub extent: Extent,
+    pub extent: Thoroughness,
     #[command(flatten)]
     pub amounts: Amounts,
     /// How often each point is measured
@@ -51,7 +51,7 @@ pub(crate) struct Choice {
 /// A series of measurements. The paper's series have its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "kebab-case")]
-pub(crate) enum Figure {
+pub(crate) enum FigureSeries {
     /// 5a and 5b: uniform checkpoints, large host buffer, by interval, all approaches
     #[value(name = "5ab")]
     Uniform,
@@ -88,43 +88,47 @@ const TOUCHES: [&str; 3] = ["auto", "sequential", "concurrent"];
 const PINS: [&str; 4] = ["serial", "parallel", "chunked", "off"];
 
 /// All of them, the most important first.
-const ALL: [Figure; 11] = [
-    Figure::Uniform,
-    Figure::Compute,
-    Figure::Variable,
-    Figure::Processes,
-    Figure::LargeDevice,
-    Figure::PinChunk,
-    Figure::TouchAndPin,
-    Figure::Others,
-    Figure::HostBuffer,
-    Figure::MapChunk,
-    Figure::Orders,
+const ALL: [FigureSeries; 11] = [
+    FigureSeries::Uniform,
+    FigureSeries::Compute,
+    FigureSeries::Variable,
+    FigureSeries::Processes,
+    FigureSeries::LargeDevice,
+    FigureSeries::PinChunk,
+    FigureSeries::TouchAndPin,
+    FigureSeries::Others,
+    FigureSeries::HostBuffer,
+    FigureSeries::MapChunk,
+    FigureSeries::Orders,
 ];
 
-impl Figure {
+impl FigureSeries {
     /// The name on the command line and in the file's name.
     pub(crate) fn name(self) -> String {
         name_of(&self)
     }
 
     /// The series to run for this figure.
-    fn options(self, extent: Extent, amounts: &Amounts) -> Vec<Options> {
-        let full = extent == Extent::Full;
+    fn options(self, extent: Thoroughness, amounts: &Amounts) -> Vec<RunOptions> {
+        let full = extent == Thoroughness::Full;
         let by = |short: &[f64], long: &[f64]| if full { long.to_vec() } else { short.to_vec() };
         let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let intervals = by(&[20.0, 5.0], &[5.0, 10.0, 20.0, 40.0, 60.0, 80.0]);
-        let base = Options::new(amounts.clone());
+        let base = RunOptions::new(amounts.clone());
         match self {
-            Figure::Uniform if full => vec![Options {
+            FigureSeries::Uniform if full => vec![RunOptions {
                 approach: vec![Ours, DirectPin, Uvm, IncrementalMemset, Ring],
                 interval: intervals,
                 ..base
             }],
-            Figure::Uniform => {
-                vec![Options { approach: vec![Ours, DirectPin, Ring], interval: intervals, ..base }]
+            FigureSeries::Uniform => {
+                vec![RunOptions {
+                    approach: vec![Ours, DirectPin, Ring],
+                    interval: intervals,
+                    ..base
+                }]
             }
-            Figure::Variable => vec![Options {
+            FigureSeries::Variable => vec![RunOptions {
                 approach: if full {
                     vec![Ours, DirectPin, Uvm, IncrementalMemset]
                 } else {
@@ -134,19 +138,21 @@ impl Figure {
                 interval: by(&[20.0], &[5.0, 10.0, 20.0, 40.0, 60.0, 80.0]),
                 ..base
             }],
-            Figure::Processes => {
+            FigureSeries::Processes => {
                 let (counts, parts): (&[u32], _) =
                     if full { (&[1, 2, 4, 8], 4) } else { (&[1, 4], 2) };
                 counts.iter().map(|count| shared(*count, parts, &base)).collect()
             }
-            Figure::LargeDevice => vec![Options { interval: intervals, ..large_device(&base) }],
-            Figure::Compute => vec![Options {
+            FigureSeries::LargeDevice => {
+                vec![RunOptions { interval: intervals, ..large_device(&base) }]
+            }
+            FigureSeries::Compute => vec![RunOptions {
                 approach: if full { vec![Ours, DirectPin] } else { vec![Ours] },
                 interval: by(&[20.0], &[5.0, 20.0, 80.0]),
                 compute: Compute::Kernel,
                 ..base
             }],
-            Figure::TouchAndPin if full => vec![Options {
+            FigureSeries::TouchAndPin if full => vec![RunOptions {
                 approach: vec![Ours],
                 interval: vec![5.0, 10.0, 20.0, 40.0, 80.0],
                 touch: words(&TOUCHES),
@@ -154,23 +160,23 @@ impl Figure {
                 ..shared(4, 2, &base)
             }],
             // Touching is a matter of one process, registering of several.
-            Figure::TouchAndPin => vec![
-                Options {
+            FigureSeries::TouchAndPin => vec![
+                RunOptions {
                     approach: vec![Ours],
                     interval: intervals,
                     touch: words(&TOUCHES),
                     ..base.clone()
                 },
-                Options { approach: vec![Ours], pin: words(&PINS), ..shared(4, 2, &base) },
+                RunOptions { approach: vec![Ours], pin: words(&PINS), ..shared(4, 2, &base) },
             ],
-            Figure::PinChunk => vec![Options {
+            FigureSeries::PinChunk => vec![RunOptions {
                 approach: vec![Ours],
                 pin: words(&["chunked"]),
                 vary: words(&["pin_chunk_size=2M,8M,64M,1G"]),
                 interval: by(&[20.0], &[5.0, 20.0]),
                 ..base
             }],
-            Figure::HostBuffer => {
+            FigureSeries::HostBuffer => {
                 // A quarter of the work, in buffers of a quarter of the chosen size up to twice
                 // that size.
                 let whole = amounts.host_cache.first().copied().unwrap_or(0);
@@ -180,28 +186,28 @@ impl Figure {
                     count: amounts.count.map(|count| count / 4),
                     ..base.amounts
                 };
-                vec![Options { amounts, ..base }]
+                vec![RunOptions { amounts, ..base }]
             }
-            Figure::MapChunk => vec![Options {
+            FigureSeries::MapChunk => vec![RunOptions {
                 approach: vec![Ours],
                 vary: words(&["gpu_chunk_size=16M,64M,128M,256M,1G"]),
                 interval: by(&[5.0], &[5.0, 20.0]),
                 ..large_device(&base)
             }],
-            Figure::Others => vec![Options {
+            FigureSeries::Others => vec![RunOptions {
                 approach: vec![Ours, IncrementalMemset, Uvm, UvmBudget],
                 interval: by(&[20.0], &[5.0, 20.0, 80.0]),
                 ..base
             }],
-            Figure::Orders => [
-                (Order::Reverse, Hints::None),
-                (Order::Same, Hints::None),
-                (Order::Random, Hints::None),
-                (Order::Random, Hints::One),
-                (Order::Random, Hints::All),
+            FigureSeries::Orders => [
+                (RestoreSequence::Reverse, HintAmount::None),
+                (RestoreSequence::Same, HintAmount::None),
+                (RestoreSequence::Random, HintAmount::None),
+                (RestoreSequence::Random, HintAmount::One),
+                (RestoreSequence::Random, HintAmount::All),
             ]
             .into_iter()
-            .map(|(order, hints)| Options { order, hints: Some(hints), ..base.clone() })
+            .map(|(order, hints)| RunOptions { order, hints: Some(hints), ..base.clone() })
             .collect(),
         }
     }
@@ -219,25 +225,25 @@ fn with_trace(amounts: &Amounts) -> Amounts {
 
 /// The options of the configuration in which the device cache has room for all checkpoints; cache
 /// sizes that the user asked for are meant for the other configuration.
-fn large_device(base: &Options) -> Options {
+fn large_device(base: &RunOptions) -> RunOptions {
     let amounts = Amounts { device_cache: None, ..base.amounts.clone() };
-    Options { configuration: vec![Configuration::LargeDevice], amounts, ..base.clone() }
+    RunOptions { configuration: vec![LevelConfiguration::LargeDevice], amounts, ..base.clone() }
 }
 
 /// Options for several processes at once, each with one of so many parts of the work: one card and
 /// the memory of one machine have to do for all.
-fn shared(processes: u32, parts: usize, base: &Options) -> Options {
+fn shared(processes: u32, parts: usize, base: &RunOptions) -> RunOptions {
     let amounts = Amounts {
         count: base.amounts.count.map(|count| count / parts),
         host_cache: base.amounts.host_cache.iter().map(|bytes| bytes / parts as u64).collect(),
         ..base.amounts.clone()
     };
-    Options { processes: vec![processes], amounts, ..base.clone() }
+    RunOptions { processes: vec![processes], amounts, ..base.clone() }
 }
 
 /// Measures the chosen figures, each into a file of its own: all of them once, then all of them
 /// again, so that a run that is cut short has something of each.
-pub(super) fn run(choice: &Choice) -> Result<()> {
+pub(super) fn run(choice: &FigureChoice) -> Result<()> {
     distinct("--only", choice.only.iter().map(|figure| figure.name()))?;
     interrupt::watch()?;
     std::fs::create_dir_all(&choice.out)
@@ -258,13 +264,13 @@ pub(super) fn run(choice: &Choice) -> Result<()> {
         let output = choice.out.join(format!("figure-{}.json", figure.name()));
         prepare(&output)?;
         let mut campaign =
-            Campaign::new(figure.name(), plans, device, output, left_out, choice.repeats);
+            Series::new(figure.name(), plans, device, output, left_out, choice.repeats);
         campaign.timelines = Timelines::wanted(Some(figure.name()));
         campaigns.push(campaign);
     }
     if let Err(error) = found {
         let why = format!("{error:#}");
-        campaigns.iter_mut().try_for_each(|c| c.give_up(Why::Device, &why))?;
+        campaigns.iter_mut().try_for_each(|c| c.give_up(NotBegunReason::Device, &why))?;
         return Err(error);
     }
     'measuring: for _ in 0..choice.repeats {
@@ -273,17 +279,17 @@ pub(super) fn run(choice: &Choice) -> Result<()> {
                 let budget = choice.budget.unwrap_or(0);
                 let why = format!("the time was up: --budget {budget} seconds");
                 println!("{why}; what is missing was not measured");
-                campaigns.iter_mut().try_for_each(|c| c.give_up(Why::Budget, &why))?;
+                campaigns.iter_mut().try_for_each(|c| c.give_up(NotBegunReason::Budget, &why))?;
                 break 'measuring;
             }
         }
     }
-    let all: Vec<Results> = campaigns.into_iter().map(Campaign::finish).collect();
+    let all: Vec<Results> = campaigns.into_iter().map(Series::finish).collect();
     campaign::verdict(&all)
 }
 
 /// The paper's amounts, or less where this machine has no memory for them.
-fn fitting(given: &Amounts, device: &Device) -> Amounts {
+fn fitting(given: &Amounts, device: &MeasuredDevice) -> Amounts {
     let (mut count, mut host) = if device.software { (48, 64 << 20) } else { (256, 32 << 30) };
     if !device.software && (given.count.is_none() || given.host_cache.is_empty()) {
         // Four processes need twice as much as one.
@@ -300,11 +306,11 @@ fn fitting(given: &Amounts, device: &Device) -> Amounts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Plan;
+    use super::super::plan::PointPlan;
     use super::*;
 
-    fn all(software: bool, extent: Extent) -> Vec<Plan> {
-        let device = Device { software, memory: 140 << 30, ..Device::default() };
+    fn all(software: bool, extent: Thoroughness) -> Vec<PointPlan> {
+        let device = MeasuredDevice { software, memory: 140 << 30, ..MeasuredDevice::default() };
         let amounts = if software {
             fitting(&Amounts::default(), &device)
         } else {
@@ -317,7 +323,7 @@ mod tests {
     #[test]
     fn every_figure_can_be_planned_on_a_gpu_and_on_the_software_device() {
         for software in [false, true] {
-            for extent in [Extent::Short, Extent::Full] {
+            for extent in [Thoroughness::Short, Thoroughness::Full] {
                 assert!(all(software, extent).len() > 30);
             }
         }
@@ -325,8 +331,8 @@ mod tests {
 
     #[test]
     fn names_are_files_and_none_is_missing() {
-        assert_eq!(Figure::value_variants().len(), ALL.len());
-        let mut names: Vec<String> = ALL.into_iter().map(Figure::name).collect();
+        assert_eq!(FigureSeries::value_variants().len(), ALL.len());
+        let mut names: Vec<String> = ALL.into_iter().map(FigureSeries::name).collect();
         names.sort();
         names.dedup();
         assert_eq!(names.len(), ALL.len());
@@ -334,8 +340,8 @@ mod tests {
 
     #[test]
     fn the_papers_rows_are_among_the_short_ones() {
-        let plans = all(false, Extent::Short);
-        let has = |wanted: &dyn Fn(&Plan) -> bool| plans.iter().any(wanted);
+        let plans = all(false, Thoroughness::Short);
+        let has = |wanted: &dyn Fn(&PointPlan) -> bool| plans.iter().any(wanted);
         for interval in [20.0, 5.0] {
             for approach in [Ours, DirectPin, Ring] {
                 assert!(has(&|plan| plan.approach == approach
@@ -346,6 +352,6 @@ mod tests {
         }
         assert!(has(&|plan| plan.processes == 4 && plan.approach == DirectPin));
         assert!(has(&|plan| plan.workload == "generated"));
-        assert!(has(&|plan| plan.configuration == Configuration::LargeDevice));
+        assert!(has(&|plan| plan.configuration == LevelConfiguration::LargeDevice));
     }
 }

@@ -13,7 +13,7 @@ use os::size;
 use os::{affinity, memory};
 
 use super::child::{ready, say, wait, Child};
-use super::cuda::{register, unregister, Buffer, Device, Pinned};
+use super::cuda::{register, unregister, BenchDevice, CudaBuffer, Pinned};
 use super::host::number;
 use super::host::pages::touch_all;
 use super::options::{distinct, name_of};
@@ -31,7 +31,7 @@ const MOST_TENTHS: u64 = 8;
 
 /// Options of the command.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct InitOptions {
     /// Numbers of processes
     #[arg(long, value_delimiter = ',', default_value = "1,2,4",
           value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -54,12 +54,12 @@ pub(crate) struct Options {
     out: PathBuf,
     /// Be a process that makes this cache
     #[arg(long, hide = true)]
-    member: Option<Kind>,
+    member: Option<CacheMethod>,
 }
 
 /// A way to make a cache usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum CacheMethod {
     Alloc,
     Map,
     Touch,
@@ -67,24 +67,24 @@ enum Kind {
     PinAtOnce,
 }
 
-impl Kind {
+impl CacheMethod {
     /// The name of the way in results.
     fn text(self) -> &'static str {
         match self {
-            Kind::Alloc => "device: cuMemAlloc",
-            Kind::Map => "device: mapped in chunks",
-            Kind::Touch => "host: touched",
-            Kind::TouchAndPin => "host: pinned after touching",
-            Kind::PinAtOnce => "host: allocated and pinned at once",
+            CacheMethod::Alloc => "device: cuMemAlloc",
+            CacheMethod::Map => "device: mapped in chunks",
+            CacheMethod::Touch => "host: touched",
+            CacheMethod::TouchAndPin => "host: pinned after touching",
+            CacheMethod::PinAtOnce => "host: allocated and pinned at once",
         }
     }
 
     fn is_of_device(self) -> bool {
-        matches!(self, Kind::Alloc | Kind::Map)
+        matches!(self, CacheMethod::Alloc | CacheMethod::Map)
     }
 }
 
-pub(super) fn run(options: &Options) -> Result<()> {
+pub(super) fn run(options: &InitOptions) -> Result<()> {
     if let Some(kind) = options.member {
         return member(kind, options);
     }
@@ -120,7 +120,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
 }
 
 /// The points to measure, without figures yet.
-fn plan(options: &Options) -> Result<Vec<(Kind, Initialisation)>> {
+fn plan(options: &InitOptions) -> Result<Vec<(CacheMethod, Initialisation)>> {
     let most = options.processes.iter().copied().max().unwrap_or(1);
     let available = memory::physical()?.available;
     let all = options.host_bytes.saturating_mul(u64::from(most));
@@ -149,23 +149,23 @@ fn plan(options: &Options) -> Result<Vec<(Kind, Initialisation)>> {
     );
     let mut points = Vec::new();
     for &processes in &options.processes {
-        let mut add = |kind: Kind, step| {
+        let mut add = |kind: CacheMethod, step| {
             let bytes = if kind.is_of_device() { options.device_bytes } else { options.host_bytes };
             let what = kind.text().to_owned();
             points
                 .push((kind, Initialisation { what, processes, bytes, step, seconds: Vec::new() }));
         };
-        add(Kind::Alloc, 0);
-        steps.iter().for_each(|step| add(Kind::Map, *step));
-        add(Kind::Touch, 0);
-        add(Kind::TouchAndPin, HOST_STEP);
-        add(Kind::PinAtOnce, 0);
+        add(CacheMethod::Alloc, 0);
+        steps.iter().for_each(|step| add(CacheMethod::Map, *step));
+        add(CacheMethod::Touch, 0);
+        add(CacheMethod::TouchAndPin, HOST_STEP);
+        add(CacheMethod::PinAtOnce, 0);
     }
     Ok(points)
 }
 
 /// Measures a point once, in several processes at once. Returns the time of each process.
-fn together(kind: Kind, point: &Initialisation) -> Result<Vec<f64>> {
+fn together(kind: CacheMethod, point: &Initialisation) -> Result<Vec<f64>> {
     let arguments = [
         "init".to_owned(),
         format!("--member={}", name_of(&kind)),
@@ -188,8 +188,8 @@ fn together(kind: Kind, point: &Initialisation) -> Result<Vec<f64>> {
 
 /// In a process: makes the cache, says how long that took, and keeps the cache until all have
 /// theirs.
-fn member(kind: Kind, options: &Options) -> Result<()> {
-    let device = Device::open(0)?;
+fn member(kind: CacheMethod, options: &InitOptions) -> Result<()> {
+    let device = BenchDevice::open(0)?;
     let step = options.steps.first().copied().unwrap_or(0);
     let (all, free) = (options.device_bytes, device.free_memory()?);
     ensure!(
@@ -199,19 +199,19 @@ fn member(kind: Kind, options: &Options) -> Result<()> {
         size::show(free)
     );
     // The driver's work at its first call of a kind is not counted.
-    drop(Buffer::new(&device, 4096)?);
+    drop(CudaBuffer::new(&device, 4096)?);
     drop(Pinned::new(&device, 4096)?);
     ready()?;
     match kind {
-        Kind::Alloc => keep(|| Buffer::new(&device, all)),
-        Kind::Map => keep(|| {
+        CacheMethod::Alloc => keep(|| CudaBuffer::new(&device, all)),
+        CacheMethod::Map => keep(|| {
             let mut range = DeviceRange::reserve(&device, all)?;
             while range.map_next(step)? > 0 {}
             Ok(range)
         }),
-        Kind::Touch => keep(|| touched(options.host_bytes)),
-        Kind::TouchAndPin => keep(|| Registered::new(touched(options.host_bytes)?)),
-        Kind::PinAtOnce => keep(|| Pinned::new(&device, options.host_bytes)),
+        CacheMethod::Touch => keep(|| touched(options.host_bytes)),
+        CacheMethod::TouchAndPin => keep(|| RegisteredBuffer::new(touched(options.host_bytes)?)),
+        CacheMethod::PinAtOnce => keep(|| Pinned::new(&device, options.host_bytes)),
     }
 }
 
@@ -234,14 +234,14 @@ fn touched(bytes: u64) -> Result<HostBuffer> {
 }
 
 /// A host buffer that is registered, piece by piece.
-struct Registered {
+struct RegisteredBuffer {
     buffer: HostBuffer,
     starts: Vec<u64>,
 }
 
-impl Registered {
-    fn new(buffer: HostBuffer) -> Result<Registered> {
-        let mut registered = Registered { buffer, starts: Vec::new() };
+impl RegisteredBuffer {
+    fn new(buffer: HostBuffer) -> Result<RegisteredBuffer> {
+        let mut registered = RegisteredBuffer { buffer, starts: Vec::new() };
         let len = registered.buffer.len();
         for start in (0..len).step_by(HOST_STEP as usize) {
             let bytes = HOST_STEP.min(len - start);
@@ -253,7 +253,7 @@ impl Registered {
     }
 }
 
-impl Drop for Registered {
+impl Drop for RegisteredBuffer {
     fn drop(&mut self) {
         for start in &self.starts {
             // SAFETY: registered in `new`, and nothing copies.
@@ -298,10 +298,10 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Command {
         #[command(flatten)]
-        options: Options,
+        options: InitOptions,
     }
 
-    fn planned(arguments: &str) -> Result<Vec<(Kind, Initialisation)>> {
+    fn planned(arguments: &str) -> Result<Vec<(CacheMethod, Initialisation)>> {
         let words = std::iter::once("init").chain(arguments.split_whitespace());
         plan(&Command::try_parse_from(words)?.options)
     }
@@ -311,7 +311,7 @@ mod tests {
         let small = "--host-bytes 8M --processes 1";
         let steps = |arguments: &str| {
             let points = planned(&format!("{small} {arguments}")).unwrap();
-            let mapped = points.iter().filter(|(kind, _)| *kind == Kind::Map);
+            let mapped = points.iter().filter(|(kind, _)| *kind == CacheMethod::Map);
             mapped.map(|(_, point)| point.step >> 20).collect::<Vec<_>>()
         };
         assert_eq!(steps("--device-bytes 64M"), [2, 64]);

@@ -5,11 +5,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use os::{memory, numa};
 
-use super::results::{Machine, Program};
+use super::results::{MeasuredMachine, MeasuringProgram};
 
 /// This program, now.
-pub(super) fn program() -> Program {
-    Program {
+pub(super) fn program() -> MeasuringProgram {
+    MeasuringProgram {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: env!("VELOC_COMMIT").to_owned(),
         time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
@@ -18,11 +18,11 @@ pub(super) fn program() -> Program {
 }
 
 /// This machine. Facts that it does not tell are empty or 0.
-pub(super) fn machine() -> Machine {
+pub(super) fn machine() -> MeasuredMachine {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let processor = text("/proc/cpuinfo");
     let processor = processor.lines().find(|line| line.starts_with("model name"));
-    Machine {
+    MeasuredMachine {
         processor: processor
             .and_then(|line| line.split_once(':'))
             .map(|(_, name)| name.trim().to_owned())

@@ -29,8 +29,8 @@ use clap::{Args, Parser, Subcommand};
 use config::VERSION;
 use os::interrupt;
 
-use self::campaign::Campaign;
-use self::results::Why;
+use self::campaign::Series;
+use self::results::NotBegunReason;
 use self::timelines::Timelines;
 
 mod approach;
@@ -76,21 +76,21 @@ enum Bench {
     /// Measure a series of points: every combination of the lists given
     Run(RunArguments),
     /// Measure the paper's figures, and the questions beyond them
-    Figures(figures::Choice),
+    Figures(figures::FigureChoice),
     /// Measure how fast caches become usable, and nothing else (figure 4a)
-    Init(init::Options),
+    Init(init::InitOptions),
     /// Measure what decides the library's defaults: registration, staging, copies, mapping
-    Leads(leads::Options),
+    Leads(leads::LeadsOptions),
     /// Measure how fast the pages of a host buffer come into being
-    Pages(host::pages::Options),
+    Pages(host::pages::PagesOptions),
     /// Measure what the library costs beside the copies that it is asked for
-    Engine(host::engine::Options),
+    Engine(host::engine::EngineOptions),
     /// Measure for how long checkpoints of host memory stop the application
-    Snapshot(host::snapshot::Options),
+    Snapshot(host::snapshot::SnapshotOptions),
     /// Measure what arrays in persistent memory cost, and how many iterations a crash loses
-    Pmem(host::pmem::Options),
+    Pmem(host::pmem::PmemOptions),
     /// Predict by a model of a node, or compare the model with HiPC'22
-    Model(Box<model::Model>),
+    Model(Box<model::ModelCommand>),
     /// Be one of the processes that measure
     #[command(hide = true)]
     Worker,
@@ -100,7 +100,7 @@ enum Bench {
 #[derive(Debug, Args)]
 struct RunArguments {
     #[command(flatten)]
-    options: options::Options,
+    options: options::RunOptions,
     /// The file of results
     #[arg(long, value_name = "FILE", default_value = "out/bench.json")]
     out: PathBuf,
@@ -137,17 +137,17 @@ fn run_series(arguments: RunArguments) -> Result<()> {
     results::prepare(&arguments.out)?;
     let found = processes::device();
     let device = found.as_ref().ok();
-    let plans = options.plans(device.unwrap_or(&results::Device::default()))?;
+    let plans = options.plans(device.unwrap_or(&results::MeasuredDevice::default()))?;
     for left_out in options.left_out() {
         eprintln!("left out: {left_out}");
     }
     let (left_out, repeats) = (options.left_out(), arguments.repeats);
     let mut campaign =
-        Campaign::new(arguments.title, plans, device, arguments.out, left_out, repeats);
+        Series::new(arguments.title, plans, device, arguments.out, left_out, repeats);
     campaign.limit = arguments.limit.map(Duration::from_secs);
     campaign.timelines = Timelines::wanted(None);
     if let Err(error) = found {
-        campaign.give_up(Why::Device, &format!("{error:#}"))?;
+        campaign.give_up(NotBegunReason::Device, &format!("{error:#}"))?;
         return Err(error);
     }
     for _ in 0..repeats {

@@ -5,14 +5,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::Plan;
-use super::results::Figures;
+use super::plan::PointPlan;
+use super::results::ProcessFigures;
 
 /// A request to a measuring process.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Request {
+pub(super) struct WorkerRequest {
     /// The plan to measure.
-    pub plan: Box<Plan>,
+    pub plan: Box<PointPlan>,
     /// The number of the process in the plan.
     pub process: u32,
 }
@@ -30,7 +30,7 @@ pub(super) enum Barrier {
 
 /// A message of a measuring process.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Message {
+pub(super) enum WorkerMessage {
     /// The process waits for the others.
     At(Barrier),
     /// The number of checkpoints and restores that are done.
@@ -38,7 +38,7 @@ pub(super) enum Message {
     /// How long bare copies took, by pass, in seconds.
     Copies(Vec<Vec<f64>>),
     /// The process is done.
-    Done(Box<Figures>),
+    Done(Box<ProcessFigures>),
     /// The process cannot go on, for this reason.
     Failed(String),
 }

@@ -12,8 +12,10 @@ use os::size;
 
 pub(crate) use self::effect::{check as check_effect, distinct, name_of};
 use self::keys::{check_keys, default_of, variants, with_keys};
-use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
-use super::results::Device;
+use super::plan::{
+    ApproachName, Compute, HintAmount, LevelConfiguration, PointPlan, RestoreSequence,
+};
+use super::results::MeasuredDevice;
 use super::workload::{self, Sizes};
 
 /// How much is kept, and where.
@@ -52,7 +54,7 @@ pub(crate) struct Amounts {
 
 /// What to run, and against what.
 #[derive(Clone, Debug, PartialEq, Args)]
-pub(crate) struct Options {
+pub(crate) struct RunOptions {
     /// The ways to keep checkpoints that are compared
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     #[arg(default_value = "ours,direct-pin")]
@@ -60,7 +62,7 @@ pub(crate) struct Options {
     /// Which level has room for all checkpoints
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     #[arg(default_value = "large-host")]
-    pub configuration: Vec<Configuration>,
+    pub configuration: Vec<LevelConfiguration>,
     /// Processes that start together
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -76,10 +78,10 @@ pub(crate) struct Options {
     pub compute: Compute,
     /// The order of restores
     #[arg(long, value_enum, default_value = "reverse")]
-    pub order: Order,
+    pub order: RestoreSequence,
     /// What the application says of the restores ahead [default: all]
     #[arg(long, value_enum)]
-    pub hints: Option<Hints>,
+    pub hints: Option<HintAmount>,
     /// Values of the library's key `touch` [default: the library's]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub touch: Vec<String>,
@@ -125,17 +127,17 @@ impl Defaults {
     };
 }
 
-impl Options {
+impl RunOptions {
     /// This library and the paper's baseline, one process, a checkpoint every 20 ms.
-    pub(crate) fn new(amounts: Amounts) -> Options {
-        Options {
+    pub(crate) fn new(amounts: Amounts) -> RunOptions {
+        RunOptions {
             approach: vec![ApproachName::Ours, ApproachName::DirectPin],
-            configuration: vec![Configuration::LargeHost],
+            configuration: vec![LevelConfiguration::LargeHost],
             processes: vec![1],
             amounts,
             interval: vec![20.0],
             compute: Compute::Sleep,
-            order: Order::Reverse,
+            order: RestoreSequence::Reverse,
             hints: None,
             touch: Vec::new(),
             pin: Vec::new(),
@@ -158,26 +160,26 @@ impl Options {
     }
 
     /// The plans of these options, for this device.
-    pub(crate) fn plans(&self, device: &Device) -> Result<Vec<Plan>> {
+    pub(crate) fn plans(&self, device: &MeasuredDevice) -> Result<Vec<PointPlan>> {
         let defaults = if device.software { Defaults::SOFTWARE } else { Defaults::PAPER };
         let variants = variants(&self.vary)?;
         let or_default = |given: &[String], key: &str| match given {
             [] => vec![default_of(key).to_owned()],
             given => given.to_vec(),
         };
-        let (seed, hints) = (self.amounts.seed.unwrap_or(1), self.hints.unwrap_or(Hints::All));
+        let (seed, hints) = (self.amounts.seed.unwrap_or(1), self.hints.unwrap_or(HintAmount::All));
         let (touches, pins) = (or_default(&self.touch, "touch"), or_default(&self.pin, "pin"));
         let host_caches = match &self.amounts.host_cache[..] {
             [] => vec![defaults.host_cache],
             given => given.to_vec(),
         };
-        let mut plans: Vec<Plan> = Vec::new();
+        let mut plans: Vec<PointPlan> = Vec::new();
         for &configuration in &self.configuration {
             for &processes in &self.processes {
                 let sizes = self.sizes(processes, &defaults)?;
                 let host_caches = match configuration {
-                    Configuration::LargeDevice => &[0][..],
-                    Configuration::LargeHost => &host_caches,
+                    LevelConfiguration::LargeDevice => &[0][..],
+                    LevelConfiguration::LargeHost => &host_caches,
                 };
                 for &host_cache in host_caches {
                     for &interval in &self.interval {
@@ -187,7 +189,7 @@ impl Options {
                         );
                         let possible = |name: &&ApproachName| name.cannot(configuration).is_none();
                         for &approach in self.approach.iter().filter(possible) {
-                            let base = Plan {
+                            let base = PointPlan {
                                 approach,
                                 configuration,
                                 processes,
@@ -279,15 +281,15 @@ impl Options {
 
     fn device_cache(
         &self,
-        configuration: Configuration,
+        configuration: LevelConfiguration,
         sizes: &Sizes,
         defaults: &Defaults,
     ) -> u64 {
         let all = sizes.iter().map(|sizes| room(sizes)).max().unwrap_or(0);
         match (self.amounts.device_cache, configuration) {
             (Some(given), _) => given,
-            (None, Configuration::LargeDevice) => all,
-            (None, Configuration::LargeHost) => defaults.device_cache,
+            (None, LevelConfiguration::LargeDevice) => all,
+            (None, LevelConfiguration::LargeHost) => defaults.device_cache,
         }
     }
 }
@@ -307,16 +309,16 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Command {
         #[command(flatten)]
-        options: Options,
+        options: RunOptions,
     }
 
-    fn options(arguments: &str) -> Result<Options> {
+    fn options(arguments: &str) -> Result<RunOptions> {
         let words = std::iter::once("bench").chain(arguments.split_whitespace());
         Ok(Command::try_parse_from(words)?.options)
     }
 
-    fn plans(arguments: &str) -> Result<Vec<Plan>> {
-        options(arguments)?.plans(&Device { software: true, ..Device::default() })
+    fn plans(arguments: &str) -> Result<Vec<PointPlan>> {
+        options(arguments)?.plans(&MeasuredDevice { software: true, ..MeasuredDevice::default() })
     }
 
     #[test]
@@ -378,9 +380,9 @@ mod tests {
     fn what_cannot_be_is_left_out_beside_what_can() {
         let (both, lists) = ("--configuration large-device,large-host", "--host-cache 64M,96M");
         let plans = plans(&format!("--approach ours,ring {both} {lists}")).unwrap();
-        let named = |plan: &Plan| (plan.approach, plan.configuration, plan.host_cache >> 20);
+        let named = |plan: &PointPlan| (plan.approach, plan.configuration, plan.host_cache >> 20);
         use ApproachName::{Ours, Ring};
-        use Configuration::{LargeDevice, LargeHost};
+        use LevelConfiguration::{LargeDevice, LargeHost};
         assert_eq!(
             plans.iter().map(named).collect::<Vec<_>>(),
             [

@@ -41,9 +41,9 @@ impl ApproachName {
     }
 
     /// Why the approach cannot be measured in this configuration, if it cannot.
-    pub(crate) fn cannot(self, configuration: Configuration) -> Option<&'static str> {
+    pub(crate) fn cannot(self, configuration: LevelConfiguration) -> Option<&'static str> {
         match (self, configuration) {
-            (ApproachName::Ring, Configuration::LargeDevice) => {
+            (ApproachName::Ring, LevelConfiguration::LargeDevice) => {
                 Some("ring keeps everything on the host, and there is no host buffer")
             }
             _ => None,
@@ -64,7 +64,7 @@ pub(crate) enum Compute {
 /// In which order the versions are restored, against the order in which they were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Order {
+pub(crate) enum RestoreSequence {
     /// The last first: adjoints.
     Reverse,
     /// The first first.
@@ -76,7 +76,7 @@ pub(crate) enum Order {
 /// What the application says of the restores ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Hints {
+pub(crate) enum HintAmount {
     /// Nothing; only `order` is known, where it is not random.
     None,
     /// Before each restore, the one after it.
@@ -88,30 +88,30 @@ pub(crate) enum Hints {
 /// Which level has room for all checkpoints (HiPC'22, section V-C).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Configuration {
+pub(crate) enum LevelConfiguration {
     /// The device cache; there is no host buffer.
     LargeDevice,
     /// The host buffer; the device cache is small.
     LargeHost,
 }
 
-impl Configuration {
+impl LevelConfiguration {
     /// The name on the command line and in results.
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Configuration::LargeDevice => "large-device",
-            Configuration::LargeHost => "large-host",
+            LevelConfiguration::LargeDevice => "large-device",
+            LevelConfiguration::LargeHost => "large-host",
         }
     }
 }
 
 /// One point: everything that is set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct PointPlan {
     /// The way to keep checkpoints.
     pub approach: ApproachName,
     /// The level that has room for all checkpoints.
-    pub configuration: Configuration,
+    pub configuration: LevelConfiguration,
     /// Processes that start together, all on the same device unless there are more.
     pub processes: u32,
     /// The sizes in bytes of the checkpoints of each process, or one list for all of them. Files of
@@ -128,9 +128,9 @@ pub(crate) struct Plan {
     /// Bytes of the host buffer of each process; 0 in the large-device configuration.
     pub host_cache: u64,
     /// The order of restores.
-    pub order: Order,
+    pub order: RestoreSequence,
     /// What the application says of the restores ahead.
-    pub hints: Hints,
+    pub hints: HintAmount,
     /// Touching (`ours`): a value of the key `touch`.
     pub touch: String,
     /// Registration (`ours`): a value of the key `pin`.
@@ -143,7 +143,7 @@ pub(crate) struct Plan {
     pub seed: u64,
 }
 
-impl Plan {
+impl PointPlan {
     /// The sizes of the checkpoints of one process, in bytes.
     pub(crate) fn sizes_of(&self, process: u32) -> &[u64] {
         &self.sizes[process as usize % self.sizes.len()]
@@ -153,9 +153,11 @@ impl Plan {
     pub(crate) fn restores(&self, process: u32) -> Vec<u32> {
         let mut versions: Vec<u32> = (0..self.sizes_of(process).len() as u32).collect();
         match self.order {
-            Order::Same => {}
-            Order::Reverse => versions.reverse(),
-            Order::Random => shuffle(&mut versions, self.seed.wrapping_add(u64::from(process))),
+            RestoreSequence::Same => {}
+            RestoreSequence::Reverse => versions.reverse(),
+            RestoreSequence::Random => {
+                shuffle(&mut versions, self.seed.wrapping_add(u64::from(process)))
+            }
         }
         versions
     }
@@ -189,8 +191,8 @@ impl Plan {
             let all: u64 =
                 self.sizes_of(process).iter().map(|size| size.next_multiple_of(GRANULE)).sum();
             let (room, option) = match self.configuration {
-                Configuration::LargeDevice => (self.device_cache, "--device-cache"),
-                Configuration::LargeHost => (self.host_cache, "--host-cache"),
+                LevelConfiguration::LargeDevice => (self.device_cache, "--device-cache"),
+                LevelConfiguration::LargeHost => (self.host_cache, "--host-cache"),
             };
             ensure!(
                 all <= room,

@@ -13,13 +13,13 @@ use anyhow::{bail, ensure, Context, Result};
 use device::{probe, Probe};
 
 use super::child::command;
-use super::message::{Barrier, Message, Request};
-use super::plan::Plan;
-use super::results::{Device, Figures, Run};
+use super::message::{Barrier, WorkerMessage, WorkerRequest};
+use super::plan::PointPlan;
+use super::results::{MeasuredDevice, ProcessFigures, RepeatFigures};
 use super::timelines;
 
 /// A measuring process. Dropping it ends it.
-struct Process {
+struct MeasuringProcess {
     child: Child,
     input: ChildStdin,
     errors: std::fs::File,
@@ -29,7 +29,7 @@ struct Process {
 #[derive(Debug)]
 pub(super) struct Repeat {
     /// The figures of each process.
-    pub run: Run,
+    pub run: RepeatFigures,
     /// The seconds of bare copies: for each process its passes, for each pass its copies.
     pub copies: Vec<Vec<Vec<f64>>>,
     /// The warnings that the processes gave beside the figures.
@@ -37,18 +37,18 @@ pub(super) struct Repeat {
 }
 
 /// The figures of one process, and its bare copies by pass.
-type Measured = (Figures, Vec<Vec<f64>>);
+type Measured = (ProcessFigures, Vec<Vec<f64>>);
 
 /// A message of a process, or `None` after its last one.
-type Said = (usize, Option<Message>);
+type ProcessMessage = (usize, Option<WorkerMessage>);
 
-impl Process {
+impl MeasuringProcess {
     fn start(
         number: usize,
-        request: &Request,
+        request: &WorkerRequest,
         timeline: Option<&Path>,
-        said: Sender<Said>,
-    ) -> Result<Process> {
+        said: Sender<ProcessMessage>,
+    ) -> Result<MeasuringProcess> {
         let errors = tempfile::tempfile().context("a temporary file for messages")?;
         let mut command = command(["worker"])?;
         if let Some(timeline) = timeline {
@@ -72,7 +72,7 @@ impl Process {
             let _ = said.send((number, None));
         });
         let sent = writeln!(input, "{}", serde_json::to_string(request)?);
-        let mut process = Process { child, input, errors };
+        let mut process = MeasuringProcess { child, input, errors };
         sent.with_context(|| process.last_words("could not be asked"))?;
         Ok(process)
     }
@@ -105,7 +105,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for MeasuringProcess {
     fn drop(&mut self) {
         // The process may have ended by itself.
         let _ = self.child.kill();
@@ -114,7 +114,7 @@ impl Drop for Process {
 }
 
 /// The device that measuring processes use, as the driver describes it, without a context on it.
-pub(super) fn device() -> Result<Device> {
+pub(super) fn device() -> Result<MeasuredDevice> {
     let (cuda, software, devices) = match probe()? {
         Probe::NoDriver(why) => bail!(
             "no CUDA driver was found ({why}); `cargo xtask veloc` brings a software device along, as \
@@ -128,14 +128,14 @@ pub(super) fn device() -> Result<Device> {
     let mut words = text.split_whitespace();
     let driver = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
     let driver = driver.unwrap_or_default().to_owned();
-    Ok(Device { name: first.name.clone(), memory: first.total, driver, cuda, software })
+    Ok(MeasuredDevice { name: first.name.clone(), memory: first.total, driver, cuda, software })
 }
 
 /// One repeat of a plan, of at most `limit`. `progress` is told how many checkpoints and restores
 /// are done, over all processes. With a `timeline`, the processes record their timelines to files
 /// of that name.
 pub(super) fn repeat(
-    plan: &Plan,
+    plan: &PointPlan,
     limit: Duration,
     timeline: Option<&Path>,
     mut progress: impl FnMut(u64),
@@ -143,8 +143,8 @@ pub(super) fn repeat(
     let (said, hear) = channel();
     let mut processes = (0..plan.processes)
         .map(|process| {
-            let request = Request { plan: Box::new(plan.clone()), process };
-            Process::start(process as usize, &request, timeline, said.clone())
+            let request = WorkerRequest { plan: Box::new(plan.clone()), process };
+            MeasuringProcess::start(process as usize, &request, timeline, said.clone())
         })
         .collect::<Result<Vec<_>>>()?;
     drop(said);
@@ -156,12 +156,16 @@ pub(super) fn repeat(
         notes.extend(process.errors());
     }
     let (figures, copies) = measured.into_iter().unzip();
-    Ok(Repeat { run: Run { processes: figures }, copies, notes: notes.into_iter().collect() })
+    Ok(Repeat {
+        run: RepeatFigures { processes: figures },
+        copies,
+        notes: notes.into_iter().collect(),
+    })
 }
 
 fn conduct(
-    processes: &mut [Process],
-    hear: &Receiver<Said>,
+    processes: &mut [MeasuringProcess],
+    hear: &Receiver<ProcessMessage>,
     limit: Duration,
     progress: &mut impl FnMut(u64),
 ) -> Result<Vec<Measured>> {
@@ -169,7 +173,7 @@ fn conduct(
     let count = processes.len();
     let mut waiting: Vec<Option<Barrier>> = vec![None; count];
     let mut done = vec![0; count];
-    let mut figures: Vec<Option<Box<Figures>>> = vec![None; count];
+    let mut figures: Vec<Option<Box<ProcessFigures>>> = vec![None; count];
     let mut copies = vec![Vec::new(); count];
     while figures.iter().any(Option::is_none) {
         let left = until.saturating_duration_since(Instant::now());
@@ -185,20 +189,20 @@ fn conduct(
             Err(RecvTimeoutError::Disconnected) => bail!("every measuring process is gone"),
         };
         match message {
-            Some(Message::At(barrier)) => {
+            Some(WorkerMessage::At(barrier)) => {
                 waiting[process] = Some(barrier);
                 if waiting.iter().all(|other| *other == Some(barrier)) {
                     waiting.fill(None);
-                    processes.iter_mut().try_for_each(Process::go)?;
+                    processes.iter_mut().try_for_each(MeasuringProcess::go)?;
                 }
             }
-            Some(Message::Progress(steps)) => {
+            Some(WorkerMessage::Progress(steps)) => {
                 done[process] = steps;
                 progress(done.iter().sum());
             }
-            Some(Message::Copies(passes)) => copies[process] = passes,
-            Some(Message::Done(found)) => figures[process] = Some(found),
-            Some(Message::Failed(why)) => bail!("process {process}: {why}"),
+            Some(WorkerMessage::Copies(passes)) => copies[process] = passes,
+            Some(WorkerMessage::Done(found)) => figures[process] = Some(found),
+            Some(WorkerMessage::Failed(why)) => bail!("process {process}: {why}"),
             None => ensure!(
                 figures[process].is_some(),
                 "process {process}: {}",
@@ -209,6 +213,6 @@ fn conduct(
     Ok(figures.into_iter().flatten().map(|figures| *figures).zip(copies).collect())
 }
 
-fn ended(figures: &[Option<Box<Figures>>]) -> usize {
+fn ended(figures: &[Option<Box<ProcessFigures>>]) -> usize {
     figures.iter().flatten().count()
 }

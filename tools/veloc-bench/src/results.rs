@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::Plan;
+use super::plan::PointPlan;
 
 mod figures;
 mod file;
 mod floor;
 
-pub(crate) use self::figures::{Call, Cause, Decisions, Figures, Hop, Managed};
+pub(crate) use self::figures::{
+    CallKind, CauseWait, Decisions, HopFigures, ManagedBytes, ProcessFigures,
+};
 pub(crate) use self::file::{prepare, write_json};
 pub(crate) use self::floor::Floor;
 
@@ -29,10 +31,10 @@ pub(crate) struct Results {
     /// What the file is about: a figure's name, as `5a`, or what the user called it.
     pub title: String,
     /// The program that measured.
-    pub program: Program,
-    pub machine: Machine,
+    pub program: MeasuringProgram,
+    pub machine: MeasuredMachine,
     /// The device, if one was used.
-    pub device: Option<Device>,
+    pub device: Option<MeasuredDevice>,
     /// [`SOFTWARE_WARNING`] where it applies.
     pub warning: Option<String>,
     /// The points, in the order in which they were measured.
@@ -50,7 +52,7 @@ pub(crate) struct Results {
 
 /// The program that measured.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Program {
+pub(crate) struct MeasuringProgram {
     pub version: String,
     /// The commit the program was built from; `unknown` if the sources were no checkout.
     pub commit: String,
@@ -61,7 +63,7 @@ pub(crate) struct Program {
 
 /// The machine that was measured on.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Machine {
+pub(crate) struct MeasuredMachine {
     /// The processor's name.
     pub processor: String,
     /// Processors that this program may use.
@@ -77,7 +79,7 @@ pub(crate) struct Machine {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Device {
+pub(crate) struct MeasuredDevice {
     pub name: String,
     pub memory: u64,
     /// The driver's version as the kernel module gives it; empty if it gives none.
@@ -92,9 +94,9 @@ pub(crate) struct Device {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Measurement {
     /// The settings of the point.
-    pub plan: Plan,
+    pub plan: PointPlan,
     /// The repeats that worked.
-    pub runs: Vec<Run>,
+    pub runs: Vec<RepeatFigures>,
     /// Why repeats did not work.
     #[serde(default)]
     pub failures: Vec<String>,
@@ -110,7 +112,7 @@ pub(crate) struct Measurement {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct NotBegun {
     /// The reason in a word.
-    pub why: Why,
+    pub why: NotBegunReason,
     /// The reason in a sentence, with the values behind it.
     pub text: String,
 }
@@ -118,7 +120,7 @@ pub(crate) struct NotBegun {
 /// The reason why a point was not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Why {
+pub(crate) enum NotBegunReason {
     /// The time that was given was up.
     Budget,
     /// The machine lacks the memory.
@@ -131,9 +133,9 @@ pub(crate) enum Why {
 
 /// One repeat: the figures of each process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Run {
+pub(crate) struct RepeatFigures {
     /// The figures by the number of the process.
-    pub processes: Vec<Figures>,
+    pub processes: Vec<ProcessFigures>,
 }
 
 /// One way to make a cache usable, and nothing else (figure 4a), in several processes at once.
@@ -152,9 +154,9 @@ pub(crate) struct Initialisation {
     pub seconds: Vec<Vec<f64>>,
 }
 
-impl Run {
+impl RepeatFigures {
     /// The mean of a figure over the processes (the paper's "per process").
-    pub(crate) fn per_process(&self, figure: impl Fn(&Figures) -> f64) -> f64 {
+    pub(crate) fn per_process(&self, figure: impl Fn(&ProcessFigures) -> f64) -> f64 {
         let sum: f64 = self.processes.iter().map(figure).sum();
         sum / self.processes.len().max(1) as f64
     }
@@ -163,12 +165,12 @@ impl Run {
 impl Measurement {
     /// Whether another repeat of the point makes sense: none has failed, and memory was not short.
     pub(crate) fn is_open(&self) -> bool {
-        let waits = |point: &NotBegun| point.why == Why::Turn;
+        let waits = |point: &NotBegun| point.why == NotBegunReason::Turn;
         self.failures.is_empty() && self.not_begun.as_ref().is_none_or(waits)
     }
 
     /// Median, least and greatest over the repeats of a figure per process. `None` without runs.
-    pub(crate) fn spread(&self, figure: impl Fn(&Figures) -> f64) -> Option<Spread> {
+    pub(crate) fn spread(&self, figure: impl Fn(&ProcessFigures) -> f64) -> Option<Spread> {
         Spread::of(self.runs.iter().map(|run| run.per_process(&figure)).collect())
     }
 }

@@ -3,8 +3,10 @@
 use os::size;
 
 use super::campaign::describe;
-use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
-use super::results::{Figures, Floor, Measurement, Results, Spread};
+use super::plan::{
+    ApproachName, Compute, HintAmount, LevelConfiguration, PointPlan, RestoreSequence,
+};
+use super::results::{Floor, Measurement, ProcessFigures, Results, Spread};
 use crate::output;
 
 pub(super) mod absent;
@@ -66,15 +68,17 @@ fn notes(all: &[Measurement]) -> String {
 }
 
 /// The settings that the rows of one table share.
-fn heading(plan: &Plan) -> String {
+fn heading(plan: &PointPlan) -> String {
     let sizes = plan.sizes_of(0);
     let sizes = match plan.workload.as_str() {
         "uniform" => format!("{} x {}", sizes.len(), size::show(sizes[0])),
         name => format!("{name}: {} checkpoints, {}", sizes.len(), size::show(sizes.iter().sum())),
     };
     let places = match plan.configuration {
-        Configuration::LargeDevice => format!("device cache {}", size::show(plan.device_cache)),
-        Configuration::LargeHost => format!(
+        LevelConfiguration::LargeDevice => {
+            format!("device cache {}", size::show(plan.device_cache))
+        }
+        LevelConfiguration::LargeHost => format!(
             "device cache {}, host buffer {}",
             size::show(plan.device_cache),
             size::show(plan.host_cache)
@@ -85,14 +89,14 @@ fn heading(plan: &Plan) -> String {
         Compute::Kernel => "busy",
     };
     let order = match plan.order {
-        Order::Reverse => "in reverse",
-        Order::Same => "in the same order",
-        Order::Random => "in random order",
+        RestoreSequence::Reverse => "in reverse",
+        RestoreSequence::Same => "in the same order",
+        RestoreSequence::Random => "in random order",
     };
     let hints = match plan.hints {
-        Hints::None => "no hints",
-        Hints::One => "one hint ahead",
-        Hints::All => "all hints ahead",
+        HintAmount::None => "no hints",
+        HintAmount::One => "one hint ahead",
+        HintAmount::All => "all hints ahead",
     };
     format!(
         "{sizes} every {} ms ({compute}), processes: {}, {places}, restored {order}, {hints}; \
@@ -116,7 +120,7 @@ fn floor(floor: Option<&Floor>) -> String {
 }
 
 /// The settings that tell the rows of a table apart.
-pub(crate) fn name(plan: &Plan) -> String {
+pub(crate) fn name(plan: &PointPlan) -> String {
     let mut name = plan.approach.text().to_owned();
     if plan.approach == ApproachName::Ours {
         name += &format!(" ({}, {})", plan.touch, plan.pin);
@@ -130,7 +134,7 @@ pub(crate) fn name(plan: &Plan) -> String {
 fn row(measurement: &Measurement, results: &Results) -> Vec<String> {
     let plan = &measurement.plan;
     let baseline = results.measurements.iter().find(|other| is_baseline(&other.plan, plan));
-    let against = |figure: fn(&Figures) -> f64| {
+    let against = |figure: fn(&ProcessFigures) -> f64| {
         let (own, other) = (measurement.spread(figure), baseline.and_then(|m| m.spread(figure)));
         match (own, other) {
             (Some(own), Some(other)) if own.median > 0.0 => {
@@ -141,22 +145,22 @@ fn row(measurement: &Measurement, results: &Results) -> Vec<String> {
     };
     let blocked = match Absent::of(measurement) {
         Some(absent) => absent.text().to_owned(),
-        None => milliseconds(measurement.spread(Figures::checkpoint_total)),
+        None => milliseconds(measurement.spread(ProcessFigures::checkpoint_total)),
     };
     vec![
         name(plan),
         blocked,
-        milliseconds(measurement.spread(Figures::total)),
+        milliseconds(measurement.spread(ProcessFigures::total)),
         ratio(measurement, results.floor(plan)),
-        against(Figures::checkpoint_total),
-        against(Figures::total),
+        against(ProcessFigures::checkpoint_total),
+        against(ProcessFigures::total),
         milliseconds(measurement.spread(|figures| figures.init)),
         disturbance(measurement),
     ]
 }
 
 /// Whether `other` is `direct-pin` with otherwise the same settings as `plan`.
-pub(super) fn is_baseline(other: &Plan, plan: &Plan) -> bool {
+pub(super) fn is_baseline(other: &PointPlan, plan: &PointPlan) -> bool {
     other.approach == ApproachName::DirectPin
         && other.configuration == plan.configuration
         && other.processes == plan.processes
@@ -182,7 +186,7 @@ fn milliseconds(spread: Option<Spread>) -> String {
 
 /// Time blocked by checkpoints, as a multiple of the floor.
 fn ratio(measurement: &Measurement, floor: Option<&Floor>) -> String {
-    match (measurement.spread(Figures::checkpoint_total), floor) {
+    match (measurement.spread(ProcessFigures::checkpoint_total), floor) {
         (Some(spread), Some(floor)) if floor.median > 0.0 => {
             format!("{:.2}", spread.median / floor.median)
         }
@@ -195,7 +199,7 @@ fn disturbance(measurement: &Measurement) -> String {
     if measurement.plan.compute == Compute::Sleep {
         return "-".to_owned();
     }
-    match measurement.spread(Figures::disturbance) {
+    match measurement.spread(ProcessFigures::disturbance) {
         None => "-".to_owned(),
         Some(spread) => format!("{:+.1} %", 100.0 * spread.median),
     }
@@ -262,7 +266,7 @@ mod tests {
     #[test]
     fn setups_that_differ_have_tables_and_headings_of_their_own() {
         let mut hinted = point(Ours, 5.0, 1.0);
-        hinted.plan.hints = Hints::One;
+        hinted.plan.hints = HintAmount::One;
         let text = text(&results(vec![point(Ours, 5.0, 1.0), hinted]));
         assert_eq!(text.matches("checkpoints ms").count(), 2, "{text}");
         assert!(text.contains("in reverse, all hints ahead"), "{text}");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{ensure, Result};
 use trace::metrics::{self, CAUSES};
 
-use super::results::{Call, Cause};
+use super::results::{CallKind, CauseWait};
 
 /// Waiting for pages to be locked for the driver: all of a buffer before the first checkpoint, or a
 /// registration that stands in a copy's way. With the paper's baselines this includes touching.
@@ -42,7 +42,7 @@ pub(super) fn order(name: &str) -> usize {
 
 /// Waiting time by cause, since the approach was started. No two intervals overlap.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Waits(Vec<Wait>);
+pub(super) struct WaitingTimes(Vec<Wait>);
 
 /// The sum of one cause.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ struct Wait {
     count: u64,
 }
 
-impl Waits {
+impl WaitingTimes {
     pub(super) fn add(&mut self, cause: &'static str, time: Duration, count: u64) {
         match self.0.iter_mut().find(|known| known.cause == cause) {
             Some(known) => {
@@ -79,8 +79,8 @@ impl Waits {
 /// The causes of all calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Account {
-    before: Waits,
-    calls: Vec<(Call, Waits)>,
+    before: WaitingTimes,
+    calls: Vec<(CallKind, WaitingTimes)>,
 }
 
 impl Account {
@@ -90,8 +90,8 @@ impl Account {
     ///
     /// # Errors
     /// The causes come to more than the call took: some time was counted twice.
-    pub(super) fn call(&mut self, call: Call, took: Duration, now: Waits) -> Result<()> {
-        let mut told = Waits::default();
+    pub(super) fn call(&mut self, call: CallKind, took: Duration, now: WaitingTimes) -> Result<()> {
+        let mut told = WaitingTimes::default();
         for wait in &now.0 {
             let (time, count) = self.before.of(wait.cause);
             told.add(
@@ -106,10 +106,10 @@ impl Account {
             "the causes of waiting come to {sum:?}, and the call took {took:?}: {:?}",
             told.0
         );
-        let left = if call == Call::Init { INIT } else { REST };
+        let left = if call == CallKind::Init { INIT } else { REST };
         told.add(left, took - sum, 1);
         let at = self.calls.iter().position(|(known, _)| *known == call).unwrap_or_else(|| {
-            self.calls.push((call, Waits::default()));
+            self.calls.push((call, WaitingTimes::default()));
             self.calls.len() - 1
         });
         for wait in told.0.iter().filter(|wait| wait.count > 0) {
@@ -120,12 +120,12 @@ impl Account {
     }
 
     /// The causes in the form of results.
-    pub(super) fn causes(&self) -> Vec<Cause> {
+    pub(super) fn causes(&self) -> Vec<CauseWait> {
         let mut causes = Vec::new();
         for (call, waits) in &self.calls {
             let mut waits: Vec<&Wait> = waits.0.iter().collect();
             waits.sort_by_key(|wait| order(wait.cause));
-            causes.extend(waits.into_iter().map(|wait| Cause {
+            causes.extend(waits.into_iter().map(|wait| CauseWait {
                 name: wait.cause.to_owned(),
                 call: *call,
                 seconds: wait.time.as_secs_f64(),
@@ -154,8 +154,8 @@ mod tests {
                 1..40,
             ),
         ) {
-            let kinds = [Call::Init, Call::Checkpoint, Call::Restore];
-            let (mut account, mut waits) = (Account::default(), Waits::default());
+            let kinds = [CallKind::Init, CallKind::Checkpoint, CallKind::Restore];
+            let (mut account, mut waits) = (Account::default(), WaitingTimes::default());
             let mut took = [Duration::ZERO; 3];
             for (kind, told, rest) in calls {
                 let mut time = Duration::from_nanos(rest);
@@ -167,7 +167,7 @@ mod tests {
                 took[kind] += time;
             }
             for (kind, took) in kinds.into_iter().zip(took) {
-                let of = |(_, waits): &(Call, Waits)| waits.0.iter().map(|w| w.time).sum::<Duration>();
+                let of = |(_, waits): &(CallKind, WaitingTimes)| waits.0.iter().map(|w| w.time).sum::<Duration>();
                 let sum: Duration = account.calls.iter().filter(|(k, _)| *k == kind).map(of).sum();
                 prop_assert_eq!(sum, took);
             }
@@ -176,12 +176,12 @@ mod tests {
 
     #[test]
     fn time_that_is_counted_twice_is_an_error() {
-        let (mut account, mut waits) = (Account::default(), Waits::default());
+        let (mut account, mut waits) = (Account::default(), WaitingTimes::default());
         waits.add("copy", Duration::from_millis(3), 1);
-        account.call(Call::Checkpoint, Duration::from_millis(3), waits.clone()).unwrap();
+        account.call(CallKind::Checkpoint, Duration::from_millis(3), waits.clone()).unwrap();
         waits.add("copy", Duration::from_millis(2), 1);
         waits.add("fetch", Duration::from_millis(2), 1);
-        let error = account.call(Call::Restore, Duration::from_millis(3), waits).unwrap_err();
+        let error = account.call(CallKind::Restore, Duration::from_millis(3), waits).unwrap_err();
         assert!(error.to_string().contains("4ms, and the call took 3ms"), "{error}");
     }
 

@@ -9,12 +9,12 @@ use device::Stream;
 use super::approach;
 use super::bare;
 use super::child::{self, hear, wait};
-use super::content::Content;
-use super::cuda::{Buffer, Device, Kernels};
+use super::content::ContentCheck;
+use super::cuda::{BenchDevice, CudaBuffer, Kernels};
 use super::machine;
-use super::message::{Barrier, Message, Request};
-use super::plan::{Compute, Hints, Plan};
-use super::results::{self, Call, Figures};
+use super::message::{Barrier, WorkerMessage, WorkerRequest};
+use super::plan::{Compute, HintAmount, PointPlan};
+use super::results::{self, CallKind, ProcessFigures};
 use super::waits::Account;
 
 /// Compute intervals that are measured with nothing in the background.
@@ -30,20 +30,20 @@ const SAY_EVERY: u64 = 8;
 
 /// Answers the request on the standard input.
 pub(super) fn run() -> Result<()> {
-    let request: Request =
+    let request: WorkerRequest =
         serde_json::from_str(&hear()?).context("this is no request of the bench")?;
     let answer = measure(&request.plan, request.process);
-    let answer = answer.map(|figures| Message::Done(Box::new(figures)));
-    say(&answer.unwrap_or_else(|error| Message::Failed(format!("{error:#}"))))
+    let answer = answer.map(|figures| WorkerMessage::Done(Box::new(figures)));
+    say(&answer.unwrap_or_else(|error| WorkerMessage::Failed(format!("{error:#}"))))
 }
 
-fn say(message: &Message) -> Result<()> {
+fn say(message: &WorkerMessage) -> Result<()> {
     child::say(&serde_json::to_string(message)?)
 }
 
 /// Waits until all processes have come to this barrier.
 fn meet(barrier: Barrier) -> Result<()> {
-    say(&Message::At(barrier))?;
+    say(&WorkerMessage::At(barrier))?;
     wait()
 }
 
@@ -58,25 +58,30 @@ fn seconds<T>(what: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
 }
 
 /// The time between two checkpoints or restores.
-struct Interval<'a> {
+struct ComputeInterval<'a> {
     length: Duration,
-    busy: Option<(Buffer, u32)>,
+    busy: Option<(CudaBuffer, u32)>,
     kernels: &'a Kernels,
     stream: &'a Stream,
 }
 
-impl<'a> Interval<'a> {
+impl<'a> ComputeInterval<'a> {
     /// An interval. With a busy device it is a fixed amount of work, found by trying: so much that
     /// it takes the length with nothing else on the device.
-    fn new(plan: &Plan, device: &Device, kernels: &'a Kernels, stream: &'a Stream) -> Result<Self> {
+    fn new(
+        plan: &PointPlan,
+        device: &BenchDevice,
+        kernels: &'a Kernels,
+        stream: &'a Stream,
+    ) -> Result<Self> {
         let length = Duration::from_secs_f64(plan.interval_ms / 1e3);
-        let mut interval = Interval { length, busy: None, kernels, stream };
+        let mut interval = ComputeInterval { length, busy: None, kernels, stream };
         if plan.compute == Compute::Sleep {
             return Ok(interval);
         }
         let bytes = if device.is_software() { BUSY_BYTES_SOFTWARE } else { BUSY_BYTES };
         let buffer =
-            Buffer::new(device, bytes).context("memory for the kernel between checkpoints")?;
+            CudaBuffer::new(device, bytes).context("memory for the kernel between checkpoints")?;
         let burn = |rounds| {
             kernels.burn(stream, &buffer, rounds)?;
             anyhow::Ok(stream.synchronize()?)
@@ -113,16 +118,16 @@ impl<'a> Interval<'a> {
     }
 }
 
-fn measure(plan: &Plan, process: u32) -> Result<Figures> {
+fn measure(plan: &PointPlan, process: u32) -> Result<ProcessFigures> {
     let sizes = plan.sizes_of(process);
     let largest = sizes.iter().copied().max().unwrap_or(0);
-    let devices = Device::count()?.max(1);
-    let device = Device::open(process % devices)?;
+    let devices = BenchDevice::count()?.max(1);
+    let device = BenchDevice::open(process % devices)?;
     let stream = Stream::new(&device)?;
-    let buffer = Buffer::new(&device, largest).context("memory for the application's state")?;
-    let content = Content::new(&device, &stream, sizes.len() as u64)?;
-    let interval = Interval::new(plan, &device, &content.kernels, &stream)?;
-    let mut figures = Figures::default();
+    let buffer = CudaBuffer::new(&device, largest).context("memory for the application's state")?;
+    let content = ContentCheck::new(&device, &stream, sizes.len() as u64)?;
+    let interval = ComputeInterval::new(plan, &device, &content.kernels, &stream)?;
+    let mut figures = ProcessFigures::default();
 
     meet(Barrier::Quiet)?;
     let mut quiet = (0..QUIET_INTERVALS).map(|_| interval.pass()).collect::<Result<Vec<_>>>()?;
@@ -130,14 +135,14 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
     figures.quiet_interval = results::quantile(&quiet, 0.5);
 
     let copies = bare::copies(&device, &stream, &buffer, sizes, || meet(Barrier::Copies))?;
-    say(&Message::Copies(copies))?;
+    say(&WorkerMessage::Copies(copies))?;
 
     meet(Barrier::Start)?;
     let free_before = device.free_memory()?;
     let mut account = Account::default();
     let (mut store, took) = timed(|| approach::start(plan, process, &device, &stream, &buffer))?;
     figures.init = took.as_secs_f64();
-    account.call(Call::Init, took, store.waits()?)?;
+    account.call(CallKind::Init, took, store.waits()?)?;
     let mut done = 0;
     for (version, &bytes) in sizes.iter().enumerate() {
         let version = version as u32;
@@ -147,7 +152,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
         let what = || format!("checkpoint {version} of {bytes} bytes");
         let (_, took) = timed(|| store.checkpoint(version, bytes)).with_context(what)?;
         figures.checkpoints.push(took.as_secs_f64());
-        account.call(Call::Checkpoint, took, store.waits()?).with_context(what)?;
+        account.call(CallKind::Checkpoint, took, store.waits()?).with_context(what)?;
         step(&mut done)?;
     }
     let alone =
@@ -162,8 +167,8 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
         let bytes = sizes[version as usize];
         // The hints that come before this restore are part of what it costs.
         let ahead = match (plan.hints, position) {
-            (Hints::All, 0) => &order[..],
-            (Hints::One, _) => order.get(position + 1..position + 2).unwrap_or_default(),
+            (HintAmount::All, 0) => &order[..],
+            (HintAmount::One, _) => order.get(position + 1..position + 2).unwrap_or_default(),
             _ => &[],
         };
         let what = || format!("restore of {version}, {bytes} bytes");
@@ -173,7 +178,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
         })
         .with_context(what)?;
         figures.restores.push(took.as_secs_f64());
-        account.call(Call::Restore, took, store.waits()?).with_context(what)?;
+        account.call(CallKind::Restore, took, store.waits()?).with_context(what)?;
         if plan.verify {
             content.compare(&stream, &buffer, bytes, version)?;
             stream.synchronize()?;
@@ -196,7 +201,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
 fn step(done: &mut u64) -> Result<()> {
     *done += 1;
     if (*done).is_multiple_of(SAY_EVERY) {
-        say(&Message::Progress(*done))?;
+        say(&WorkerMessage::Progress(*done))?;
     }
     Ok(())
 }

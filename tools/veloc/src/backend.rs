@@ -17,7 +17,7 @@ use recovery::{program, usage};
 /// is no such program.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
-pub(crate) struct Backend {
+pub(crate) struct BackendCommand {
     /// Arguments for the program, such as a configuration
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
@@ -41,7 +41,7 @@ pub(crate) fn described() -> clap::Command {
 }
 
 /// Replaces this process with veloc-backend; returns only if that is impossible.
-pub(crate) fn run(backend: &Backend) -> Result<()> {
+pub(crate) fn run(backend: &BackendCommand) -> Result<()> {
     let program = program()?;
     let error = Command::new(&program).args(&backend.arguments).exec();
     Err(anyhow!("{}: {error} (VELOC_BIN names the directory it is in)", program.display()))

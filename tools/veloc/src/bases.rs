@@ -7,20 +7,20 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::aggregate::{self, Offsets};
-use format::delta::{self, Base, Table};
+use format::delta::{self, Base, DeltaTable};
 use format::header::Decoded;
 use format::names;
 use indicatif::ProgressBar;
 use os::files;
 
-use crate::stored::scan::{self, Damaged, Key, Stored};
-use crate::stored::{look, Condition, Copy, Place};
+use crate::stored::scan::{self, CheckpointKey, Damaged, VersionCopies};
+use crate::stored::{look, Condition, CopyPlace, StoredCopy};
 
 /// What a file of an incremental job says about itself, as far as its deltas and bases have to fit it.
 #[derive(Clone, Debug)]
-pub(crate) struct Incremental {
+pub(crate) struct IncrementalFile {
     /// The number by which its deltas know it.
     number: u64,
     /// The most deltas that may lie below it.
@@ -33,7 +33,7 @@ pub(crate) struct Incremental {
     in_part: Vec<i32>,
 }
 
-impl Incremental {
+impl IncrementalFile {
     /// Reads it from a file with this header. `None`: the file is of no incremental job.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Incremental {
         part: Range<u64>,
         path: &Path,
         header: &Decoded,
-    ) -> Result<Option<Incremental>> {
+    ) -> Result<Option<IncrementalFile>> {
         if header.region(delta::REGION).is_none() {
             return Ok(None);
         }
@@ -52,17 +52,20 @@ impl Incremental {
         for (id, size, _) in regions_of(header, Some(&table)) {
             if regions.insert(id, size).is_some() {
                 let what = format!("{}: it has region {id} twice", path.display());
-                return Err(Error::new(Kind::Corrupt, what));
+                return Err(Error::new(ErrorKind::Corrupt, what));
             }
         }
         let in_part = table.regions.iter().map(|region| region.id).collect();
         let (number, chain, base) = (table.number, table.chain, table.needed());
-        Ok(Some(Incremental { number, chain, base, regions, in_part }))
+        Ok(Some(IncrementalFile { number, chain, base, regions, in_part }))
     }
 }
 
 /// The regions of a checkpoint, ascending: id, size, and the offset in the content if its file has it whole.
-pub(crate) fn regions_of(header: &Decoded, table: Option<&Table>) -> Vec<(i32, u64, Option<u64>)> {
+pub(crate) fn regions_of(
+    header: &Decoded,
+    table: Option<&DeltaTable>,
+) -> Vec<(i32, u64, Option<u64>)> {
     let own = header.regions().iter().filter(|own| table.is_none() || own.id != delta::REGION);
     let own = own.map(|own| (own.id, own.size, Some(own.offset)));
     let in_part = table.into_iter().flat_map(|table| &table.regions);
@@ -72,7 +75,7 @@ pub(crate) fn regions_of(header: &Decoded, table: Option<&Table>) -> Vec<(i32, u
 }
 
 /// Why a copy cannot be the base of a delta.
-fn unfit(copy: &Copy, delta: Option<&Incremental>, base: &Base) -> Option<String> {
+fn unfit(copy: &StoredCopy, delta: Option<&IncrementalFile>, base: &Base) -> Option<String> {
     if copy.condition == Condition::Bad {
         return Some(copy.reason.clone().unwrap_or_default());
     }
@@ -94,7 +97,7 @@ fn unfit(copy: &Copy, delta: Option<&Incremental>, base: &Base) -> Option<String
 
 /// Finds bases by the names of files.
 #[derive(Debug, Default)]
-pub(crate) struct Bases {
+pub(crate) struct BaseFinder {
     /// The directories to look in.
     directories: Vec<PathBuf>,
     /// The directory with checksums and with the tables of aggregated files.
@@ -105,22 +108,31 @@ pub(crate) struct Bases {
     tables: RefCell<HashMap<PathBuf, Rc<std::result::Result<Offsets, String>>>>,
 }
 
-impl Bases {
+impl BaseFinder {
     /// Looks into these directories.
-    pub(crate) fn new(directories: Vec<PathBuf>, meta: Option<PathBuf>, read_all: bool) -> Bases {
-        Bases { directories, meta, read_all, ..Bases::default() }
+    pub(crate) fn new(
+        directories: Vec<PathBuf>,
+        meta: Option<PathBuf>,
+        read_all: bool,
+    ) -> BaseFinder {
+        BaseFinder { directories, meta, read_all, ..BaseFinder::default() }
     }
 
     /// The file of a base of this name and rank.
     ///
     /// # Errors
-    /// [`Kind::NotFound`], with the directories; [`Kind::Corrupt`]: it is damaged, or another one; else the system's.
-    pub(crate) fn find(&self, name: &str, rank: u32, base: &Base) -> Result<delta::Stored> {
+    /// [`ErrorKind::NotFound`], with the directories; [`ErrorKind::Corrupt`]: it is damaged, or another one; else the system's.
+    pub(crate) fn find(
+        &self,
+        name: &str,
+        rank: u32,
+        base: &Base,
+    ) -> Result<delta::StoredCheckpoint> {
         let version = base.version;
         let file = names::checkpoint_file(name, rank, version);
         let mut last = None;
         for directory in &self.directories {
-            let own = Copy::new(rank, Place::Persistent, directory.join(&file), None);
+            let own = StoredCopy::new(rank, CopyPlace::Persistent, directory.join(&file), None);
             let part = self.part(directory, name, rank, version).transpose();
             for copy in std::iter::once(Ok(own)).chain(part) {
                 let found = copy.and_then(|mut copy| {
@@ -133,10 +145,10 @@ impl Bases {
                         return Ok(None);
                     }
                     unfit(&copy, None, base).map_or(Ok(Some(&copy)), |why| {
-                        Err(Error::new(Kind::Corrupt, why).within(copy.path.display()))
+                        Err(Error::new(ErrorKind::Corrupt, why).within(copy.path.display()))
                     })?;
                     let (file, part) = (files::open(&copy.path)?, copy.part());
-                    Ok(Some(delta::Stored { file, part, path: copy.path }))
+                    Ok(Some(delta::StoredCheckpoint { file, part, path: copy.path }))
                 });
                 match found {
                     Ok(Some(stored)) => return Ok(stored),
@@ -149,12 +161,18 @@ impl Bases {
             let places = self.directories.iter().map(|place| format!(", in {}", place.display()));
             let places: String = places.collect();
             let what = format!("no file of \"{name}\" version {version}, rank {rank}{places}");
-            Error::new(Kind::NotFound, what)
+            Error::new(ErrorKind::NotFound, what)
         }))
     }
 
     /// A rank's part of an aggregated file, if there is that file.
-    fn part(&self, directory: &Path, name: &str, rank: u32, version: i32) -> Result<Option<Copy>> {
+    fn part(
+        &self,
+        directory: &Path,
+        name: &str,
+        rank: u32,
+        version: i32,
+    ) -> Result<Option<StoredCopy>> {
         let file = aggregate::file_name(name, version);
         let path = directory.join(&file);
         if matches!(path.try_exists(), Ok(false)) {
@@ -162,24 +180,27 @@ impl Bases {
         }
         let read = || Rc::new(scan::offsets(&path, self.meta.as_deref(), &file));
         let table = self.tables.borrow_mut().entry(path.clone()).or_insert_with(read).clone();
-        let corrupt = |why: &String| Error::new(Kind::Corrupt, why).within(path.display());
+        let corrupt = |why: &String| Error::new(ErrorKind::Corrupt, why).within(path.display());
         let offsets = (*table).as_ref().map_err(corrupt)?;
         let Some(part) = offsets.part(rank as usize) else { return Ok(None) };
-        let copy = Copy::new(rank, Place::Aggregated, path, Some(part));
-        Ok(Some(Copy { proof: offsets.proof(rank as usize), ..copy }))
+        let copy = StoredCopy::new(rank, CopyPlace::Aggregated, path, Some(part));
+        Ok(Some(StoredCopy { proof: offsets.proof(rank as usize), ..copy }))
     }
 }
 
 /// Moves what deltas in `found` need from `rest`, and looks at it.
-pub(crate) fn add_needed(found: &mut BTreeMap<Key, Stored>, rest: &mut BTreeMap<Key, Stored>) {
+pub(crate) fn add_needed(
+    found: &mut BTreeMap<CheckpointKey, VersionCopies>,
+    rest: &mut BTreeMap<CheckpointKey, VersionCopies>,
+) {
     while !rest.is_empty() {
-        let bases = |(key, stored): (&Key, &Stored)| {
+        let bases = |(key, stored): (&CheckpointKey, &VersionCopies)| {
             let name = key.0.clone();
             let versions = stored.copies.iter().filter_map(|copy| Some(copy.base()?.version));
             versions.map(move |version| (name.clone(), version)).collect::<Vec<_>>()
         };
-        let needed: BTreeSet<Key> = found.iter().flat_map(bases).collect();
-        let mut needed: BTreeMap<Key, Stored> =
+        let needed: BTreeSet<CheckpointKey> = found.iter().flat_map(bases).collect();
+        let mut needed: BTreeMap<CheckpointKey, VersionCopies> =
             needed.iter().filter_map(|key| rest.remove_entry(key)).collect();
         if needed.is_empty() {
             return;
@@ -190,14 +211,14 @@ pub(crate) fn add_needed(found: &mut BTreeMap<Key, Stored>, rest: &mut BTreeMap<
 }
 
 /// Condemns each delta that lacks a good base, however far below. What is wrong with the files themselves is known.
-pub(crate) fn judge(found: &mut BTreeMap<Key, Stored>) {
+pub(crate) fn judge(found: &mut BTreeMap<CheckpointKey, VersionCopies>) {
     let all = || found.values().flat_map(|stored| &stored.copies);
     if !all().any(|copy| copy.base().is_some()) {
         return;
     }
-    let mut known = Known::default();
+    let mut known = KnownCopies::default();
     for ((name, version), stored) in &*found {
-        for copy in stored.copies.iter().filter(|copy| copy.place != Place::Parity) {
+        for copy in stored.copies.iter().filter(|copy| copy.place != CopyPlace::Parity) {
             known.copies.entry((name, *version, copy.rank)).or_default().push(copy);
         }
         if let Some(damaged) = stored.damaged.first() {
@@ -219,14 +240,14 @@ pub(crate) fn judge(found: &mut BTreeMap<Key, Stored>) {
 
 /// The copies by name, version and rank, and aggregated files that cannot be read.
 #[derive(Default)]
-struct Known<'a> {
-    copies: HashMap<(&'a str, i32, u32), Vec<&'a Copy>>,
+struct KnownCopies<'a> {
+    copies: HashMap<(&'a str, i32, u32), Vec<&'a StoredCopy>>,
     damaged: HashMap<(&'a str, i32), &'a Damaged>,
 }
 
-impl Known<'_> {
+impl KnownCopies<'_> {
     /// Why a copy lacks a base, if it does.
-    fn lacks(&self, name: &str, copy: &Copy) -> Option<String> {
+    fn lacks(&self, name: &str, copy: &StoredCopy) -> Option<String> {
         let first = copy.base()?.version;
         let mut delta = copy;
         // Each is one shorter than the one before.

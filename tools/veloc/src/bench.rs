@@ -15,14 +15,14 @@ const PROGRAM: &str = "veloc-bench";
 /// What is passed on.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
-pub(crate) struct Arguments {
+pub(crate) struct BenchArguments {
     /// Arguments for the program
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }
 
 /// Replaces this process with the program, whose arguments begin with `first`; returns only if that is impossible.
-pub(crate) fn run(first: Option<&str>, asked: &Arguments) -> Result<()> {
+pub(crate) fn run(first: Option<&str>, asked: &BenchArguments) -> Result<()> {
     let program = beside(PROGRAM).unwrap_or_else(|| PROGRAM.into());
     let error = Command::new(&program).args(first).args(&asked.arguments).exec();
     ensure!(error.kind() == ErrorKind::NotFound, "{}: {error}", program.display());

@@ -6,8 +6,8 @@ use format::names;
 use recovery::handover::Kept;
 use serde::Serialize;
 
-use crate::stored::group::{ask, Question};
-use crate::stored::places::{Places, MOST_RANKS};
+use crate::stored::group::{ask, StoredQuestion};
+use crate::stored::places::{PlaceOptions, MOST_RANKS};
 use crate::stored::show;
 use crate::{held, output};
 
@@ -20,11 +20,11 @@ use crate::{held, output};
 /// missing: veloc verify judges.
 #[derive(Debug, Args)]
 #[command(mut_group("Places", |group| group.required(false)))]
-pub(crate) struct List {
+pub(crate) struct ListCommand {
     /// Only checkpoints of this name
     name: Option<String>,
     #[command(flatten)]
-    places: Option<Places>,
+    places: Option<PlaceOptions>,
     /// The ranks of the job are 0 to N-1 [default: all that have any version of a name]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     ranks: Option<u32>,
@@ -48,11 +48,11 @@ struct All<'a, T: Serialize> {
     in_memory: &'a [Kept],
 }
 
-pub(crate) fn run(list: &List) -> Result<()> {
+pub(crate) fn run(list: &ListCommand) -> Result<()> {
     if let Some(name) = &list.name {
         names::validate_name(name)?;
     }
-    let directories = list.places.as_ref().map(Places::directories).transpose()?;
+    let directories = list.places.as_ref().map(PlaceOptions::directories).transpose()?;
     let kept = held::kept(directories.as_ref(), list.name.as_deref())?;
     let Some(directories) = &directories else {
         return match list.json {
@@ -60,7 +60,7 @@ pub(crate) fn run(list: &List) -> Result<()> {
             false => output::print(&held::table(&kept)),
         };
     };
-    let answer = ask(&Question {
+    let answer = ask(&StoredQuestion {
         directories,
         name: list.name.as_deref(),
         version: None,

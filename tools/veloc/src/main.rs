@@ -44,21 +44,21 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(name = "ls")]
-    List(list::List),
+    List(list::ListCommand),
     Verify(verify::Verify),
     Sync(sync::Sync),
     Inspect(inspect::Inspect),
     Doctor(doctor::Doctor),
-    Backend(backend::Backend),
-    Schedule(schedule::Schedule),
+    Backend(backend::BackendCommand),
+    Schedule(schedule::ScheduleCommand),
     /// Measure the library beside other ways to keep checkpoints: the program veloc-bench
-    Bench(bench::Arguments),
+    Bench(bench::BenchArguments),
     /// Predict by a model of a node: `veloc-bench model`
-    Model(bench::Arguments),
+    Model(bench::BenchArguments),
     Rtm(rtm::Rtm),
-    Crash(Box<crash::Crash>),
+    Crash(Box<crash::CrashCommand>),
     #[command(hide = true)]
-    CrashJudge(crash::judge::Judge),
+    CrashJudge(crash::judge::JudgeCommand),
     Completions(share::Completions),
     #[command(hide = true)]
     Share(share::Share),

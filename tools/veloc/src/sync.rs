@@ -13,9 +13,9 @@ use format::delta;
 use format::names;
 use os::files;
 
-use crate::bases::Bases;
+use crate::bases::BaseFinder;
 use crate::output;
-use crate::stored::places::Places;
+use crate::stored::places::PlaceOptions;
 
 /// Copy checkpoints that are in scratch only to persistent
 ///
@@ -31,7 +31,7 @@ pub(crate) struct Sync {
     name: Option<String>,
     // Without any, the environment says it all.
     #[command(flatten)]
-    places: Option<Places>,
+    places: Option<PlaceOptions>,
 }
 
 impl Sync {
@@ -75,7 +75,7 @@ pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {
     .into_iter()
     .collect();
     let bases =
-        |directory: &Path| Bases::new(vec![directory.to_owned()], config.meta.clone(), false);
+        |directory: &Path| BaseFinder::new(vec![directory.to_owned()], config.meta.clone(), false);
     let (here, there) = (bases(scratch), bases(persistent));
     let (mut copied, mut failed) = (0, 0);
     for (name, rank) in found {
@@ -125,16 +125,16 @@ fn lacking(
     path: &Path,
     name: &str,
     rank: u32,
-    (here, there): (&Bases, &Bases),
+    (here, there): (&BaseFinder, &BaseFinder),
 ) -> errors::Result<Vec<i32>> {
-    let base_of = |file: &delta::Stored| {
+    let base_of = |file: &delta::StoredCheckpoint| {
         let table = delta::table_of(&file.file, file.part.clone(), &file.path);
         // What is damaged is told when it is copied.
         table.ok().flatten().and_then(|table| table.needed())
     };
     let file = files::open(path)?;
     let part = 0..files::len(&file, path)?;
-    let mut needed = base_of(&delta::Stored { file, part, path: path.to_owned() });
+    let mut needed = base_of(&delta::StoredCheckpoint { file, part, path: path.to_owned() });
     let mut versions = Vec::new();
     while let Some(base) = needed.filter(|base| !versions.contains(&base.version)) {
         let stored = match there.find(name, rank, &base) {

@@ -7,8 +7,8 @@ use clap::Args;
 use format::names;
 
 use crate::output;
-use crate::stored::group::{ask, Question};
-use crate::stored::places::{Places, MOST_RANKS};
+use crate::stored::group::{ask, StoredQuestion};
+use crate::stored::places::{PlaceOptions, MOST_RANKS};
 use crate::stored::show;
 
 /// Read all stored checkpoints, and say which versions all ranks can restore
@@ -27,7 +27,7 @@ pub(crate) struct Verify {
     #[arg(value_parser = clap::value_parser!(i32).range(0..))]
     version: Option<i32>,
     #[command(flatten)]
-    places: Places,
+    places: PlaceOptions,
     /// The ranks of the job are 0 to N-1 [default: all that have any version of a name]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     ranks: Option<u32>,
@@ -40,7 +40,7 @@ pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
     if let Some(name) = &verify.name {
         names::validate_name(name)?;
     }
-    let answer = ask(&Question {
+    let answer = ask(&StoredQuestion {
         directories: &verify.places.directories()?,
         name: verify.name.as_deref(),
         version: verify.version,

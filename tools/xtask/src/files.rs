@@ -11,16 +11,16 @@ use crate::project::output;
 
 /// A lock file, which one process at a time holds. It is released when this is dropped.
 #[derive(Debug)]
-pub struct Lock(#[allow(dead_code, reason = "held for the lock that goes with it")] File);
+pub struct FileLock(#[allow(dead_code, reason = "held for the lock that goes with it")] File);
 
-impl Lock {
+impl FileLock {
     /// Waits for the lock on the file at `path`.
-    pub fn take(path: &Path) -> Result<Lock> {
+    pub fn take(path: &Path) -> Result<FileLock> {
         let what = || format!("locking {}", path.display());
         let file =
             OpenOptions::new().create(true).truncate(false).write(true).open(path).when(what)?;
         rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive)).when(what)?;
-        Ok(Lock(file))
+        Ok(FileLock(file))
     }
 }
 
@@ -133,7 +133,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = copy(&folder.path().join("none"), &folder.path().join("to")).unwrap_err();
         assert!(error.to_string().contains("none to "), "{error}");
-        let error = Lock::take(&folder.path().join("no/lock")).unwrap_err();
+        let error = FileLock::take(&folder.path().join("no/lock")).unwrap_err();
         assert!(error.to_string().contains("no/lock"), "{error}");
     }
 
@@ -141,10 +141,10 @@ mod tests {
     fn a_lock_is_held_by_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let held = Lock::take(&path).unwrap();
+        let held = FileLock::take(&path).unwrap();
         let other = std::thread::spawn({
             let path = path.clone();
-            move || Lock::take(&path).map(|_| ())
+            move || FileLock::take(&path).map(|_| ())
         });
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(!other.is_finished());

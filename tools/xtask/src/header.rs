@@ -17,7 +17,7 @@ use crate::project::root;
 
 /// A header, as the sources have it.
 #[derive(Debug)]
-pub struct Header {
+pub struct GeneratedHeader {
     /// The path of the header.
     pub path: PathBuf,
     /// The content of the header.
@@ -44,7 +44,7 @@ const PARTS: &str = "crates/message-log/src/capi.rs";
 const INTERNAL: [&str; 5] = ["boundary", "cxx", "fortran", "messages", "mod"];
 
 /// Makes the headers.
-pub fn headers() -> Result<Vec<Header>> {
+pub fn headers() -> Result<Vec<GeneratedHeader>> {
     all_modules_are_known()?;
     let constants = |config: &mut Config| {
         config.include_guard = Some("VELOC_DEFS_H".into());
@@ -82,27 +82,27 @@ pub fn headers() -> Result<Vec<Header>> {
         modules.iter().map(|module| sources().join(format!("{module}.rs"))).collect()
     };
     Ok(vec![
-        Header {
+        GeneratedHeader {
             path: include.join("veloc/defs.h"),
             text: text::defs(&translate(&capi(&[CONSTANTS]), constants)?),
         },
-        Header {
+        GeneratedHeader {
             path: include.join("veloc.h"),
             text: text::veloc(&translate(&capi(&CALLS), calls)?)?,
         },
-        Header {
+        GeneratedHeader {
             path: include.join("veloc/adjoint.h"),
             text: text::beside(&translate(&capi(&ADJOINT), beside("VELOC_ADJOINT_H"))?),
         },
-        Header {
+        GeneratedHeader {
             path: include.join("veloc/metrics.h"),
             text: text::beside(&translate(&capi(&[METRICS]), beside("VELOC_METRICS_H"))?),
         },
-        Header {
+        GeneratedHeader {
             path: include.join("veloc/pmem.h"),
             text: text::beside(&translate(&capi(&PMEM), beside("VELOC_PMEM_H"))?),
         },
-        Header {
+        GeneratedHeader {
             path: include.join("veloc-mpi.h"),
             text: text::beside(&translate(&[root().join(PARTS)], parts)?),
         },
@@ -116,7 +116,7 @@ pub fn update() -> Result<()> {
 
 /// Fails, with the file and the first line that differs, if a header does not match `src/capi`.
 pub fn check() -> Result<()> {
-    for Header { path, text } in headers()? {
+    for GeneratedHeader { path, text } in headers()? {
         let kept = read(&path)?;
         if kept == text {
             continue;

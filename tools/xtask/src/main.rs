@@ -15,13 +15,13 @@ use xtask::{
 /// The project's own commands.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
-struct Arguments {
+struct CommandLine {
     #[command(subcommand)]
-    task: Task,
+    task: ProjectTask,
 }
 
 #[derive(Debug, Subcommand)]
-enum Task {
+enum ProjectTask {
     /// Run the demonstration, on the GPU if there is one, else on the software device
     ///
     /// The arguments are its own; --help shows them.
@@ -114,42 +114,44 @@ enum Task {
     },
 }
 
-fn run(task: Task) -> Result<()> {
+fn run(task: ProjectTask) -> Result<()> {
     match task {
-        Task::Rtm { arguments } => programs::rtm(&arguments, &[], Path::new(".")),
-        Task::Veloc { arguments } => programs::veloc(&arguments),
-        Task::VelocBench { arguments } => programs::veloc_bench(&arguments),
-        Task::Test { repeat: Some(times), filter, .. } => repeat::repeat(times, filter.as_deref()),
-        Task::Test { fail_fast: true, all, .. } => runner::first_failure(all),
-        Task::Test { keep_going, only, all, .. } => suite::test(&only, keep_going, all),
-        Task::Quick => quick::quick(),
-        Task::Stage { release } => {
+        ProjectTask::Rtm { arguments } => programs::rtm(&arguments, &[], Path::new(".")),
+        ProjectTask::Veloc { arguments } => programs::veloc(&arguments),
+        ProjectTask::VelocBench { arguments } => programs::veloc_bench(&arguments),
+        ProjectTask::Test { repeat: Some(times), filter, .. } => {
+            repeat::repeat(times, filter.as_deref())
+        }
+        ProjectTask::Test { fail_fast: true, all, .. } => runner::first_failure(all),
+        ProjectTask::Test { keep_going, only, all, .. } => suite::test(&only, keep_going, all),
+        ProjectTask::Quick => quick::quick(),
+        ProjectTask::Stage { release } => {
             let profile = if release { Profile::Release } else { Profile::Debug };
             println!("{}", stage(profile)?.folder.display());
             Ok(())
         }
-        Task::Package => {
+        ProjectTask::Package => {
             package::check(Profile::Release)?.iter().for_each(|what| println!("skipped: {what}"));
             Ok(())
         }
-        Task::GpuBundle { out } => {
+        ProjectTask::GpuBundle { out } => {
             println!("{}", bundle::make(out)?.display());
             Ok(())
         }
-        Task::Nvidia => {
+        ProjectTask::Nvidia => {
             nvidia::check()?.into_iter().for_each(|why| println!("skipped: {why}"));
             Ok(())
         }
-        Task::Header { check } => docs::headers(check),
-        Task::Notices { check: true } => notices::check(),
-        Task::Notices { check: false } => notices::update(),
-        Task::Docs { check: true } => docs::check().and_then(|()| map::check()),
-        Task::Docs { check: false } => docs::update().and_then(|()| map::update()),
+        ProjectTask::Header { check } => docs::headers(check),
+        ProjectTask::Notices { check: true } => notices::check(),
+        ProjectTask::Notices { check: false } => notices::update(),
+        ProjectTask::Docs { check: true } => docs::check().and_then(|()| map::check()),
+        ProjectTask::Docs { check: false } => docs::update().and_then(|()| map::update()),
     }
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse().task) {
+    match run(CommandLine::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

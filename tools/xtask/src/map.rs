@@ -17,7 +17,7 @@ const FOLDERS: [&str; 7] =
     ["capi-tests", "crates", "examples", "packaging/consumers", "python/tests", "src", "tools"];
 
 /// A file of tests.
-struct Test {
+struct TestFile {
     path: String,
     words: BTreeSet<String>,
     keys: BTreeSet<String>,
@@ -60,7 +60,7 @@ fn map() -> Result<String> {
 }
 
 /// Reads the tests below a folder of the project.
-fn find(folder: &Path, tests: &mut Vec<Test>) -> Result<()> {
+fn find(folder: &Path, tests: &mut Vec<TestFile>) -> Result<()> {
     let listing = || format!("listing {}", folder.display());
     for entry in std::fs::read_dir(root().join(folder)).when(listing)? {
         let name = entry.when(listing)?.file_name();
@@ -71,7 +71,11 @@ fn find(folder: &Path, tests: &mut Vec<Test>) -> Result<()> {
             }
         } else if let Some(path) = path.to_str().filter(|path| is_test(path)) {
             let text = read(&root().join(path))?;
-            tests.push(Test { path: path.to_owned(), words: words(&text), keys: keys_in(&text) });
+            tests.push(TestFile {
+                path: path.to_owned(),
+                words: words(&text),
+                keys: keys_in(&text),
+            });
         }
     }
     Ok(())
@@ -154,14 +158,14 @@ fn keys_in(text: &str) -> BTreeSet<String> {
 fn table(
     what: &str,
     names: &[String],
-    tests: &[Test],
-    of: impl Fn(&Test) -> &BTreeSet<String>,
+    tests: &[TestFile],
+    of: impl Fn(&TestFile) -> &BTreeSet<String>,
 ) -> Result<String> {
-    let others = |test: &Test| names.iter().filter(|name| of(test).contains(*name)).count();
+    let others = |test: &TestFile| names.iter().filter(|name| of(test).contains(*name)).count();
     let mut text = format!("\n| {what} | tests |\n| --- | --- |\n");
     let mut missing = Vec::new();
     for name in names {
-        let mut by: Vec<&Test> = tests.iter().filter(|test| of(test).contains(name)).collect();
+        let mut by: Vec<&TestFile> = tests.iter().filter(|test| of(test).contains(name)).collect();
         by.sort_by_key(|test| (others(test), &test.path));
         if by.is_empty() {
             missing.push(name.as_str());
@@ -204,8 +208,9 @@ mod tests {
     /// Catches a map in which what has no test does not stand out.
     #[test]
     fn what_no_test_names_is_an_error() {
-        let tests = [Test { path: "t".into(), words: words("VELOC_A(1)"), keys: BTreeSet::new() }];
-        fn words_of(test: &Test) -> &BTreeSet<String> {
+        let tests =
+            [TestFile { path: "t".into(), words: words("VELOC_A(1)"), keys: BTreeSet::new() }];
+        fn words_of(test: &TestFile) -> &BTreeSet<String> {
             &test.words
         }
         assert!(table("Function", &["VELOC_A".into()], &tests, words_of)

@@ -7,13 +7,13 @@
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::stage::{stage, Profile, Stage};
+use crate::stage::{stage, Profile, StagedFolders};
 
 /// Set in the process that runs the test's body.
 const MARK: &str = "VELOC_ON_SOFTWARE_DEVICE";
 
-fn staged() -> &'static Stage {
-    static STAGE: OnceLock<Result<Stage, String>> = OnceLock::new();
+fn staged() -> &'static StagedFolders {
+    static STAGE: OnceLock<Result<StagedFolders, String>> = OnceLock::new();
     let stage = STAGE.get_or_init(|| stage(Profile::Debug).map_err(|error| error.to_string()));
     stage.as_ref().unwrap_or_else(|error| panic!("staging the software device: {error}"))
 }

@@ -16,7 +16,7 @@ use crate::files::read;
 use crate::links::linked_files;
 use crate::notices;
 use crate::project::{has_program, line, root, target_directory};
-use crate::stage::{stage, Profile, Stage};
+use crate::stage::{stage, Profile, StagedFolders};
 
 #[derive(Debug)]
 struct Installed {
@@ -174,7 +174,7 @@ fn names_no_folder(folder: &Path, others: &[&Path]) -> Result<()> {
 
 /// Fails if the library, which CMake links, has another name or other functions than cargo's own,
 /// or exports anything beside these and the C++ interface.
-fn exports_what_the_library_does(package: &Installed, stage: &Stage) -> Result<()> {
+fn exports_what_the_library_does(package: &Installed, stage: &StagedFolders) -> Result<()> {
     let library = package.library();
     let (installed, cargos) = (exports(&library)?, exports(&stage.shared_library())?);
     if let Some(missing) = cargos.difference(&installed).next() {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::error::Result;
 use crate::project::{metadata, output, root};
-use crate::steps::{cargo_step, run_all, Outcome, Step};
+use crate::steps::{cargo_step, run_all, CommandStep, StepOutcome};
 
 /// The test of the C interface that is always run: a C program in a few jobs with host memory.
 const PROGRAM: &str = "host::ephemeral_jobs";
@@ -38,21 +38,32 @@ pub fn quick() -> Result<()> {
                 of_packages("test", &names, &[which])?;
             }
         }
-        Ok(Outcome::Passed)
+        Ok(StepOutcome::Passed)
     };
     let program =
         || of_packages("test", &["capi-tests"], &["--test", "capi", "--", "--exact", PROGRAM]);
-    let mut steps =
-        vec![Step { name: "format", about: "rustfmt finds nothing to change", run: &format }];
+    let mut steps = vec![CommandStep {
+        name: "format",
+        about: "rustfmt finds nothing to change",
+        run: &format,
+    }];
     if !changed.is_empty() {
-        steps.push(Step { name: "lints", about: "clippy has no warning", run: &lints });
-        steps.push(Step { name: "tests", about: "unit tests of what has changed", run: &tests });
+        steps.push(CommandStep { name: "lints", about: "clippy has no warning", run: &lints });
+        steps.push(CommandStep {
+            name: "tests",
+            about: "unit tests of what has changed",
+            run: &tests,
+        });
     }
-    steps.push(Step { name: "program", about: "a C program with the library", run: &program });
+    steps.push(CommandStep {
+        name: "program",
+        about: "a C program with the library",
+        run: &program,
+    });
     run_all(&steps, false).result(|_| "to repeat: cargo xtask quick".to_owned())
 }
 
-fn of_packages(command: &str, packages: &[&str], rest: &[&str]) -> Result<Outcome> {
+fn of_packages(command: &str, packages: &[&str], rest: &[&str]) -> Result<StepOutcome> {
     let packages = packages.iter().flat_map(|package| ["--package", package]);
     let arguments: Vec<&str> =
         std::iter::once(command).chain(packages).chain(rest.iter().copied()).collect();

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::error::{Error, Result, While as _};
-use crate::runner::{Tests, Verdict};
+use crate::runner::{TestVerdict, Tests};
 use crate::steps::clock;
 
 const BUSY: usize = 2;
@@ -53,7 +53,7 @@ pub fn repeat(times: NonZeroU32, filter: Option<&str>) -> Result<()> {
         let since = Instant::now();
         let failed = AtomicUsize::new(0);
         tests.run(false, |ended| {
-            let Verdict::Failed(output) = ended.verdict else { return };
+            let TestVerdict::Failed(output) = ended.verdict else { return };
             failed.fetch_add(1, Ordering::Relaxed);
             println!("round {round}: {} failed\n{output}", ended.name);
             if let Ok(mut failures) = failures.lock() {

@@ -22,7 +22,7 @@ const SLOWEST: usize = 10;
 
 /// A program with tests.
 #[derive(Debug)]
-struct Program {
+struct TestProgram {
     /// The package, and the target if that has another name.
     name: String,
     executable: PathBuf,
@@ -39,7 +39,7 @@ struct Test {
 
 /// How a test ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TestVerdict {
     /// It passed, with the reasons why parts of it were left out.
     Passed(Vec<String>),
     /// It is not run with the others.
@@ -50,11 +50,11 @@ pub enum Verdict {
 
 /// A test that has ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct EndedTest {
     /// Its program and its name.
     pub name: String,
     /// How it ended.
-    pub verdict: Verdict,
+    pub verdict: TestVerdict,
     /// What it took.
     pub usage: Usage,
 }
@@ -62,7 +62,7 @@ pub struct Ended {
 /// The programs with the tests of the workspace, built.
 #[derive(Debug)]
 pub struct Tests {
-    programs: Vec<Program>,
+    programs: Vec<TestProgram>,
     tests: Vec<Test>,
     stage: PathBuf,
 }
@@ -103,7 +103,7 @@ impl Tests {
     }
 
     /// Runs all tests; `all`: as before a release. Calls `ended` for each, as it ends.
-    pub fn run(&self, all: bool, ended: impl Fn(Ended) + Sync) -> Result<()> {
+    pub fn run(&self, all: bool, ended: impl Fn(EndedTest) + Sync) -> Result<()> {
         // Most tests of programs wait for processes more than they compute.
         let at_once = 2 * std::thread::available_parallelism().map_or(1, usize::from);
         let queue: Mutex<VecDeque<&Test>> = Mutex::new(self.tests.iter().collect());
@@ -123,7 +123,7 @@ impl Tests {
         })
     }
 
-    fn run_one(&self, test: &Test, all: bool) -> Result<Ended> {
+    fn run_one(&self, test: &Test, all: bool) -> Result<EndedTest> {
         let program = &self.programs[test.program];
         let what = || format!("starting {}", program.executable.display());
         // A file, as what a test leaves running could keep a pipe open.
@@ -141,10 +141,10 @@ impl Tests {
         let (status, usage) = wait(command.spawn().when(what)?).when(what)?;
         let text = text(&mut file).when(what)?;
         let verdict = match verdict(status.success(), &text) {
-            Verdict::Failed(text) => Verdict::Failed(format!("{text}\n({status})")),
+            TestVerdict::Failed(text) => TestVerdict::Failed(format!("{text}\n({status})")),
             other => other,
         };
-        Ok(Ended { name: self.name(test), verdict, usage })
+        Ok(EndedTest { name: self.name(test), verdict, usage })
     }
 }
 
@@ -165,7 +165,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The variable that tells the tests to run everything, as before a release.
 pub(crate) const ALL: &str = "VELOC_TEST_ALL";
 
-impl Program {
+impl TestProgram {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
@@ -175,7 +175,7 @@ impl Program {
 }
 
 /// The programs with tests among cargo's messages.
-fn programs(messages: &str) -> Result<Vec<Program>> {
+fn programs(messages: &str) -> Result<Vec<TestProgram>> {
     let mut programs = Vec::new();
     for line in messages.lines() {
         let message: serde_json::Value =
@@ -201,7 +201,7 @@ fn programs(messages: &str) -> Result<Vec<Program>> {
             _ if target == package => package,
             _ => format!("{package}/{target}"),
         };
-        programs.push(Program { name, executable: executable.into(), folder });
+        programs.push(TestProgram { name, executable: executable.into(), folder });
     }
     Ok(programs)
 }
@@ -215,11 +215,11 @@ fn text(file: &mut File) -> std::io::Result<String> {
 }
 
 /// How a test ended that printed this.
-fn verdict(success: bool, text: &str) -> Verdict {
+fn verdict(success: bool, text: &str) -> TestVerdict {
     let result = text.lines().rev().find(|line| line.starts_with("test result: "));
     let has = |what: &str| result.is_some_and(|line| line.contains(what));
     match success {
-        true if has(" 1 ignored;") => Verdict::Ignored,
+        true if has(" 1 ignored;") => TestVerdict::Ignored,
         true if has(" 1 passed;") => {
             // The first line follows the name of the test.
             let lines = text.lines().map(|line| match line.split_once(" ... ") {
@@ -227,9 +227,9 @@ fn verdict(success: bool, text: &str) -> Verdict {
                 _ => line,
             });
             let reasons = lines.filter_map(|line| line.strip_prefix("skipped: "));
-            Verdict::Passed(reasons.map(str::to_owned).collect())
+            TestVerdict::Passed(reasons.map(str::to_owned).collect())
         }
-        _ => Verdict::Failed(text.trim_end().to_owned()),
+        _ => TestVerdict::Failed(text.trim_end().to_owned()),
     }
 }
 
@@ -237,7 +237,7 @@ fn verdict(success: bool, text: &str) -> Verdict {
 /// failed.
 pub fn run(all: bool) -> Result<()> {
     let tests = Tests::build(None)?;
-    let report = Mutex::new(Report { of: tests.tests.len(), ..Report::default() });
+    let report = Mutex::new(TestReport { of: tests.tests.len(), ..TestReport::default() });
     tests.run(all, |ended| locked(&report).add(ended))?;
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.print();
@@ -258,7 +258,7 @@ pub fn first_failure(all: bool) -> Result<()> {
         (name.starts_with("capi-tests/"), name.contains('/'))
     });
     tests.run(all, |ended| {
-        if let Verdict::Failed(text) = ended.verdict {
+        if let TestVerdict::Failed(text) = ended.verdict {
             println!("\n==> {}: FAILED ({})\n{text}", ended.name, clock(ended.usage.time));
             // The tests under way end with this process: one of them may hang.
             std::process::exit(1);
@@ -268,7 +268,7 @@ pub fn first_failure(all: bool) -> Result<()> {
 
 /// What is known of the tests that have ended.
 #[derive(Debug, Default)]
-struct Report {
+struct TestReport {
     of: usize,
     passed: usize,
     ignored: usize,
@@ -281,12 +281,12 @@ struct Report {
     since: Option<Instant>,
 }
 
-impl Report {
-    fn add(&mut self, ended: Ended) {
-        let Ended { name, verdict, usage } = ended;
+impl TestReport {
+    fn add(&mut self, ended: EndedTest) {
+        let EndedTest { name, verdict, usage } = ended;
         let elapsed = self.since.get_or_insert_with(Instant::now).elapsed();
         match verdict {
-            Verdict::Passed(reasons) => {
+            TestVerdict::Passed(reasons) => {
                 self.passed += 1;
                 for why in reasons {
                     let of = self.skipped.entry(why).or_default();
@@ -295,8 +295,8 @@ impl Report {
                     }
                 }
             }
-            Verdict::Ignored => self.ignored += 1,
-            Verdict::Failed(text) => {
+            TestVerdict::Ignored => self.ignored += 1,
+            TestVerdict::Failed(text) => {
                 println!("\n==> {name}: FAILED ({})\n{text}\n", clock(usage.time));
                 self.failed.push(name.clone());
             }
@@ -347,15 +347,15 @@ mod tests {
         let result = |what: &str| {
             format!("test a ... skipped: no root\nskipped: b\ntest result: ok. {what}")
         };
-        let passed = Verdict::Passed(vec!["no root".to_owned(), "b".to_owned()]);
+        let passed = TestVerdict::Passed(vec!["no root".to_owned(), "b".to_owned()]);
         assert_eq!(verdict(true, &result("1 passed; 0 failed; 0 ignored;")), passed);
-        assert_eq!(verdict(true, &result("0 passed; 0 failed; 1 ignored;")), Verdict::Ignored);
+        assert_eq!(verdict(true, &result("0 passed; 0 failed; 1 ignored;")), TestVerdict::Ignored);
         for (success, text) in [
             (true, result("0 passed; 0 failed; 0 ignored;")),
             (false, result("1 passed; 0 failed; 0 ignored;")),
             (true, "running 1 test".to_owned()),
         ] {
-            assert_eq!(verdict(success, &text), Verdict::Failed(text.clone()));
+            assert_eq!(verdict(success, &text), TestVerdict::Failed(text.clone()));
         }
     }
 

@@ -13,7 +13,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, While};
-use crate::files::{copy, copy_folder, folder, link, Lock};
+use crate::files::{copy, copy_folder, folder, link, FileLock};
 use crate::project::{cargo, output, root, target_directory};
 use crate::runtime;
 
@@ -46,12 +46,12 @@ impl Profile {
 
 /// The staged folders.
 #[derive(Clone, Debug)]
-pub struct Stage {
+pub struct StagedFolders {
     /// The folder of all staged folders.
     pub folder: PathBuf,
 }
 
-impl Stage {
+impl StagedFolders {
     /// The folder of the libraries: for `-L`, `-rpath` and `LD_LIBRARY_PATH`.
     pub fn lib(&self) -> PathBuf {
         self.folder.join("lib")
@@ -99,20 +99,20 @@ pub const STAGE: &str = "VELOC_STAGE";
 
 /// Builds the library and the software device, and lays them out, unless [`STAGE`] says where they are. Safe
 /// to call from several processes at once.
-pub fn stage(profile: Profile) -> Result<Stage> {
+pub fn stage(profile: Profile) -> Result<StagedFolders> {
     if let Some(folder) = std::env::var_os(STAGE) {
-        return Ok(Stage { folder: folder.into() });
+        return Ok(StagedFolders { folder: folder.into() });
     }
     let stages = target_directory()?.join("stage");
     folder(&stages)?;
-    let lock = Lock::take(&stages.join(format!("{}.lock", profile.name())))?;
+    let lock = FileLock::take(&stages.join(format!("{}.lock", profile.name())))?;
     // The program veloc is named for its dependencies, and not built: with them in view, cargo
     // selects the same features as for the other builds, and need not build the library again.
     let packages =
         ["veloc", "daemon", "softcuda", "softcudart", "veloc-cli", "veloc-mpi", "veloc-crash"];
     let built = build_targets(&packages, &["--lib", "--bin", "veloc-backend"], profile)?;
 
-    let stage = Stage { folder: stages.join(profile.name()) };
+    let stage = StagedFolders { folder: stages.join(profile.name()) };
     copy(built.find("libveloc_client.so")?, &stage.shared_library())?;
     copy(built.find("libveloc_client.a")?, &stage.static_library())?;
     copy(built.find("libveloc_mpi.so")?, &stage.message_log())?;
@@ -130,7 +130,7 @@ pub fn stage(profile: Profile) -> Result<Stage> {
 /// Lays out the software device of a build. Returns its folder.
 pub fn software_device(built: &Built, profile: Profile) -> Result<PathBuf> {
     let folder =
-        Stage { folder: target_directory()?.join("stage").join(profile.name()) }.softcuda();
+        StagedFolders { folder: target_directory()?.join("stage").join(profile.name()) }.softcuda();
     copy(built.find("libsoftcuda.so")?, &folder.join("libcuda.so.1"))?;
     // One file under both names: a process that opens both must not get two drivers.
     link("libcuda.so.1", &folder.join("libcuda.so"))?;

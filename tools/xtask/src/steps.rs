@@ -8,33 +8,33 @@ use crate::project::{cargo, line, run};
 use crate::usage::of_children;
 
 /// One step.
-pub struct Step<'a> {
+pub struct CommandStep<'a> {
     /// The name on the command line and in the table.
     pub name: &'a str,
     /// The purpose of the step.
     pub about: &'a str,
     /// Does the step.
-    pub run: &'a dyn Fn() -> Result<Outcome>,
+    pub run: &'a dyn Fn() -> Result<StepOutcome>,
 }
 
 /// How a step that did not fail ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum StepOutcome {
     /// All parts of the step passed.
     Passed,
     /// The step, or a part of it, was not done, for this reason.
     Skipped(String),
 }
 
-impl From<Option<&str>> for Outcome {
-    fn from(why: Option<&str>) -> Outcome {
-        why.map_or(Outcome::Passed, |why| Outcome::Skipped(why.to_owned()))
+impl From<Option<&str>> for StepOutcome {
+    fn from(why: Option<&str>) -> StepOutcome {
+        why.map_or(StepOutcome::Passed, |why| StepOutcome::Skipped(why.to_owned()))
     }
 }
 
 /// The failed and the skipped steps of a run.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct StepsReport {
     /// The steps that failed.
     pub failed: Vec<String>,
     /// Skipped steps, each with the reason.
@@ -43,9 +43,9 @@ pub struct Report {
 
 /// Runs the steps up to the first that fails, or all of them with `keep_going`. Prints when each begins
 /// and ends, and a table.
-pub fn run_all(steps: &[Step], keep_going: bool) -> Report {
+pub fn run_all(steps: &[CommandStep], keep_going: bool) -> StepsReport {
     let since = Instant::now();
-    let mut report = Report::default();
+    let mut report = StepsReport::default();
     let mut table = Vec::new();
     for step in steps {
         if !report.failed.is_empty() && !keep_going {
@@ -58,8 +58,8 @@ pub fn run_all(steps: &[Step], keep_going: bool) -> Report {
         // Shown before later lines on standard error.
         let _ = std::io::stdout().flush();
         let verdict = match result {
-            Ok(Outcome::Passed) => "ok".to_owned(),
-            Ok(Outcome::Skipped(why)) => {
+            Ok(StepOutcome::Passed) => "ok".to_owned(),
+            Ok(StepOutcome::Skipped(why)) => {
                 report.open.push((step.name.to_owned(), why.clone()));
                 format!("skipped: {why}")
             }
@@ -83,14 +83,14 @@ pub fn run_all(steps: &[Step], keep_going: bool) -> Report {
 }
 
 /// Runs cargo, and shows the command.
-pub fn cargo_step(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Outcome> {
+pub fn cargo_step(arguments: &[&str], variables: &[(&str, &str)]) -> Result<StepOutcome> {
     let mut command = cargo();
     command.args(arguments).envs(variables.iter().copied());
     let shown: Vec<_> =
         variables.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
     println!("$ {}{}", shown.concat(), line(&command));
     run(&mut command)?;
-    Ok(Outcome::Passed)
+    Ok(StepOutcome::Passed)
 }
 
 /// Minutes and seconds, or seconds alone.
@@ -103,7 +103,7 @@ pub fn clock(time: Duration) -> String {
     }
 }
 
-impl Report {
+impl StepsReport {
     /// An error that names the failed steps, if there are any, and how to repeat them.
     pub fn result(&self, repeat: impl Fn(&[String]) -> String) -> Result<()> {
         match &self.failed[..] {
@@ -128,9 +128,9 @@ mod tests {
     /// is not reported.
     #[test]
     fn what_failed_and_what_is_open_is_told() {
-        let step = |name, run| Step { name, about: "", run };
-        let passes = || Ok(Outcome::Passed);
-        let skips = || Ok(Outcome::Skipped("no compiler".to_owned()));
+        let step = |name, run| CommandStep { name, about: "", run };
+        let passes = || Ok(StepOutcome::Passed);
+        let skips = || Ok(StepOutcome::Skipped("no compiler".to_owned()));
         let fails = || Err(Error::new("wrong"));
         let steps = [
             step("first", &passes),
@@ -138,7 +138,7 @@ mod tests {
             step("third", &fails),
             step("last", &skips),
         ];
-        let open = |report: &Report| {
+        let open = |report: &StepsReport| {
             report.open.iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>()
         };
         let report = run_all(&steps, false);

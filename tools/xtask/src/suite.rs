@@ -6,26 +6,50 @@ use crate::error::{Error, Result, While as _};
 use crate::project::{has_program, line, root, run, target_directory};
 use crate::runner::ALL;
 use crate::stage::Profile;
-use crate::steps::{cargo_step, run_all, Outcome, Report, Step};
+use crate::steps::{cargo_step, run_all, CommandStep, StepOutcome, StepsReport};
 use crate::{
     bundle, docs, driver, map, notices, nvidia, package, programs, runner, sanitizers, system,
 };
 
 /// The checks, the quick ones first. The tests come last, so that a log ends with them.
-const STEPS: [Step<'static>; 13] = [
-    Step { name: "system", about: "the programs that the tests need", run: &system_programs },
-    Step { name: "format", about: "rustfmt finds nothing to change", run: &format },
-    Step { name: "lints", about: "clippy has no warning", run: &lints },
-    Step { name: "licences", about: "licences and sources of all crates", run: &licences },
-    Step { name: "docs", about: "the documentation builds without a warning", run: &docs },
-    Step { name: "generated", about: "header, table and notices are up to date", run: &generated },
-    Step { name: "models", about: "catalog and ring under model checkers", run: &models },
-    Step { name: "sanitizers", about: "threads and memory of the library", run: &sanitizers },
-    Step { name: "nvidia", about: "NVIDIA's compilers, headers and libraries", run: &nvidia_parts },
-    Step { name: "bundle", about: "the GPU bundle on the software device", run: &gpu_bundle },
-    Step { name: "rtm", about: "the demonstration, small, verified", run: &rtm },
-    Step { name: "package", about: "programs that use the installed package", run: &package },
-    Step { name: "tests", about: "the tests of the workspace", run: &tests },
+const STEPS: [CommandStep<'static>; 13] = [
+    CommandStep {
+        name: "system",
+        about: "the programs that the tests need",
+        run: &system_programs,
+    },
+    CommandStep { name: "format", about: "rustfmt finds nothing to change", run: &format },
+    CommandStep { name: "lints", about: "clippy has no warning", run: &lints },
+    CommandStep { name: "licences", about: "licences and sources of all crates", run: &licences },
+    CommandStep { name: "docs", about: "the documentation builds without a warning", run: &docs },
+    CommandStep {
+        name: "generated",
+        about: "header, table and notices are up to date",
+        run: &generated,
+    },
+    CommandStep { name: "models", about: "catalog and ring under model checkers", run: &models },
+    CommandStep {
+        name: "sanitizers",
+        about: "threads and memory of the library",
+        run: &sanitizers,
+    },
+    CommandStep {
+        name: "nvidia",
+        about: "NVIDIA's compilers, headers and libraries",
+        run: &nvidia_parts,
+    },
+    CommandStep {
+        name: "bundle",
+        about: "the GPU bundle on the software device",
+        run: &gpu_bundle,
+    },
+    CommandStep { name: "rtm", about: "the demonstration, small, verified", run: &rtm },
+    CommandStep {
+        name: "package",
+        about: "programs that use the installed package",
+        run: &package,
+    },
+    CommandStep { name: "tests", about: "the tests of the workspace", run: &tests },
 ];
 
 /// The names of the checks.
@@ -46,11 +70,11 @@ const LEFT_OUT: &str =
 /// the first that fails, or all of them with `keep_going`. Ends with a table of the results and of
 /// what was not covered.
 pub fn test(only: &[String], keep_going: bool, all: bool) -> Result<()> {
-    let chosen = |step: &Step| match only {
+    let chosen = |step: &CommandStep| match only {
         [] => all || !BEFORE_A_RELEASE.contains(&step.name),
         _ => only.iter().any(|name| name == step.name),
     };
-    let steps: Vec<Step> = STEPS.into_iter().filter(chosen).collect();
+    let steps: Vec<CommandStep> = STEPS.into_iter().filter(chosen).collect();
     if all {
         std::env::set_var(ALL, "1");
     }
@@ -79,7 +103,7 @@ pub fn test(only: &[String], keep_going: bool, all: bool) -> Result<()> {
 }
 
 /// The lines about what was not covered.
-fn uncovered(report: &Report) -> String {
+fn uncovered(report: &StepsReport) -> String {
     if report.open.is_empty() {
         return "no step was skipped".to_owned();
     }
@@ -87,46 +111,46 @@ fn uncovered(report: &Report) -> String {
     format!("not covered:\n{}", lines.collect::<String>().trim_end())
 }
 
-fn system_programs() -> Result<Outcome> {
+fn system_programs() -> Result<StepOutcome> {
     let missing = system::prepare()?;
     Ok(match &missing[..] {
-        [] => Outcome::Passed,
-        _ => Outcome::Skipped(format!("tests that need {}", missing.join(", "))),
+        [] => StepOutcome::Passed,
+        _ => StepOutcome::Skipped(format!("tests that need {}", missing.join(", "))),
     })
 }
 
-fn format() -> Result<Outcome> {
+fn format() -> Result<StepOutcome> {
     cargo_step(&["fmt", "--all", "--check"], &[])
 }
 
-fn lints() -> Result<Outcome> {
+fn lints() -> Result<StepOutcome> {
     cargo_step(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])
 }
 
-fn licences() -> Result<Outcome> {
+fn licences() -> Result<StepOutcome> {
     if !has_program("cargo-deny") {
-        return Ok(Outcome::Skipped("cargo-deny is not installed".to_owned()));
+        return Ok(StepOutcome::Skipped("cargo-deny is not installed".to_owned()));
     }
     // Without the advisories, whose database is fetched anew each time.
     cargo_step(&["deny", "--workspace", "check", "licenses", "bans", "sources"], &[])
 }
 
-fn docs() -> Result<Outcome> {
+fn docs() -> Result<StepOutcome> {
     cargo_step(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
 }
 
-fn generated() -> Result<Outcome> {
+fn generated() -> Result<StepOutcome> {
     docs::headers(true)?;
     docs::check()?;
     map::check()?;
     notices::check()?;
-    Ok(Outcome::Passed)
+    Ok(StepOutcome::Passed)
 }
 
 /// The crates whose locks are model-checked.
 const MODELLED: [&str; 2] = ["engine", "levels"];
 
-fn models() -> Result<Outcome> {
+fn models() -> Result<StepOutcome> {
     let features = MODELLED.map(|package| format!("{package}/model-check")).join(",");
     let packages = MODELLED.iter().flat_map(|package| ["--package", package]);
     let arguments: Vec<&str> =
@@ -134,7 +158,7 @@ fn models() -> Result<Outcome> {
     cargo_step(&[&arguments[..], &["model"]].concat(), &[])
 }
 
-fn sanitizers() -> Result<Outcome> {
+fn sanitizers() -> Result<StepOutcome> {
     Ok(sanitizers::check()?.into())
 }
 
@@ -143,7 +167,7 @@ fn is_all() -> bool {
     std::env::var_os(ALL).is_some()
 }
 
-fn rtm() -> Result<Outcome> {
+fn rtm() -> Result<StepOutcome> {
     let folder = target_directory()?.join("rtm");
     crate::files::folder(&folder)?;
     programs::rtm(
@@ -152,7 +176,7 @@ fn rtm() -> Result<Outcome> {
         &folder,
     )?;
     if !is_all() {
-        return Ok(Outcome::Passed);
+        return Ok(StepOutcome::Passed);
     }
     // The kernels that NVIDIA's compiler made shall give the same image as their stand-ins: in two
     // layers of rock only, as kernels translated to C are slow.
@@ -182,12 +206,12 @@ fn rtm() -> Result<Outcome> {
     // The compiler fuses multiplications and additions, which rounds once instead of twice.
     let is_same = native.len() == compiled.len() && difference <= 1e-3 * largest && largest > 0.0;
     match is_same {
-        true => Ok(Outcome::Passed),
+        true => Ok(StepOutcome::Passed),
         false => Err(Error::new("the kernels from PTX make another image than the native ones")),
     }
 }
 
-fn gpu_bundle() -> Result<Outcome> {
+fn gpu_bundle() -> Result<StepOutcome> {
     let folder = bundle::make(None)?;
     let script = folder.join("run.sh");
     if has_program("shellcheck") {
@@ -203,30 +227,30 @@ fn gpu_bundle() -> Result<Outcome> {
         println!("$ {}", line(&command));
         run(&mut command)?;
     }
-    Ok(Outcome::Passed)
+    Ok(StepOutcome::Passed)
 }
 
-fn nvidia_parts() -> Result<Outcome> {
+fn nvidia_parts() -> Result<StepOutcome> {
     // Not on everybody's machine: these parts are not free software.
     if std::env::var_os("CI").is_none() {
-        return Ok(Outcome::Skipped("CI is not set; cargo xtask nvidia runs it".to_owned()));
+        return Ok(StepOutcome::Skipped("CI is not set; cargo xtask nvidia runs it".to_owned()));
     }
     Ok(nvidia::check()?.into())
 }
 
-fn package() -> Result<Outcome> {
+fn package() -> Result<StepOutcome> {
     // Otherwise of what the tests build.
     let skipped = package::check(if is_all() { Profile::Release } else { Profile::Debug })?;
     Ok(match &skipped[..] {
-        [] => Outcome::Passed,
-        _ => Outcome::Skipped(skipped.join("; ")),
+        [] => StepOutcome::Passed,
+        _ => StepOutcome::Skipped(skipped.join("; ")),
     })
 }
 
 /// The crates with examples in their documentation: looking for some takes seconds in each.
 const WITH_EXAMPLES: &str = "trace";
 
-fn tests() -> Result<Outcome> {
+fn tests() -> Result<StepOutcome> {
     runner::run(is_all())?;
     cargo_step(&["test", "--doc", "--package", WITH_EXAMPLES], &[])
 }
@@ -238,7 +262,7 @@ mod tests_of_the_report {
     /// Catches a skipped step, or a machine without a GPU, that is not reported.
     #[test]
     fn what_was_not_covered_is_listed_with_its_reason() {
-        let mut report = Report::default();
+        let mut report = StepsReport::default();
         assert_eq!(uncovered(&report), "no step was skipped");
         report.open.push(("licences".to_owned(), "no cargo-deny".to_owned()));
         report.open.push(("a GPU".to_owned(), "there is none".to_owned()));

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{AggregatePart, Record};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::identity::Identity;
 
 /// Words of a slot: its state, its link, a place, and content.
@@ -141,7 +141,7 @@ impl Words {
 
     /// The record that begins in slot `head`, of `used` that were ever used. No link is trusted.
     pub(super) fn record(&self, head: u32, used: u32) -> Result<Record<'static>> {
-        let corrupt = |text: &str| Error::new(Kind::Corrupt, format!("slot {head}: {text}"));
+        let corrupt = |text: &str| Error::new(ErrorKind::Corrupt, format!("slot {head}: {text}"));
         let mut bytes = Vec::new();
         let mut next = Some(head);
         // Links between slots without content may form a circle.

@@ -7,7 +7,7 @@ use crate::ledger::{Slot, Standing};
 use crate::level::LevelSpec;
 use crate::space::Extent;
 use crate::{Id, Level, Part, Region, MOST, PARTS};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::aggregate::AggregatePart;
 use format::header::{self, Decoded};
 use format::identity::Identity;
@@ -184,7 +184,7 @@ impl Captures<'_> {
             Err(other) => return other,
         };
         let Some(entry) = self.state.checkpoints.entries.get_mut(&id) else {
-            return Reserve::Never(Error::new(Kind::Internal, "the checkpoint is not open"));
+            return Reserve::Never(Error::new(ErrorKind::Internal, "the checkpoint is not open"));
         };
         let state = entry.part_mut(part);
         let base = state.len;
@@ -357,7 +357,7 @@ impl Captures<'_> {
         let mut entry = Entry::new(self.state.checkpoints.interned(name), version, identity);
         match content {
             Content::Regions { header, mark } => {
-                let region = |r: &header::Region| Region {
+                let region = |r: &header::RegionPosition| Region {
                     id: r.id,
                     size: r.size,
                     part: part_of(r.id),
@@ -435,7 +435,7 @@ impl State {
         });
         let sizes: Vec<_> = sizes.collect();
         Err(Error::new(
-            Kind::NoRoom,
+            ErrorKind::NoRoom,
             format!(
                 "a checkpoint of {} bytes is larger than {}, and there is no scratch to stream it to",
                 lens[0].saturating_add(lens[1]),

@@ -6,7 +6,7 @@ use super::{After, FileJob, MoveEnd, MoveJob, PersistJob, Source, State, Stored}
 use crate::entry::{Entry, FileCopy, Life, MemoryCopy, Stage};
 use crate::space::{cut, Extent};
 use crate::{Id, Level, Part, PARTS};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// The job of a writer that reads a checkpoint. [`was_read`] follows.
@@ -32,7 +32,7 @@ fn was_read(job: &FileJob, entry: &mut Entry) {
 
 /// Whether a failure depends on the file's location, so that another one may work.
 pub fn is_of_the_file_system(error: &Error) -> bool {
-    matches!(error.kind(), Kind::NoRoom | Kind::System)
+    matches!(error.kind(), ErrorKind::NoRoom | ErrorKind::System)
 }
 
 /// Steps down the levels.

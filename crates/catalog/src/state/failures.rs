@@ -3,7 +3,7 @@
 use super::State;
 use crate::entry::{FileCopy, Life, Stage};
 use crate::Id;
-use errors::{Error, Kind};
+use errors::{Error, ErrorKind};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl State {
             more => format!(" (nor could {more} more)"),
         };
         Some(Error::new(
-            Kind::System,
+            ErrorKind::System,
             format!(
                 "checkpoint \"{}\" version {} could not be written to {level}{more}; \
                  VELOC_Checkpoint_wait tries again",

@@ -4,7 +4,7 @@ use super::State;
 use crate::entry::{Entry, FileCopy, Life, MemoryCopy, Stage};
 use crate::ledger::{Ledger, Record, Slot, Standing};
 use crate::{Id, Level, Part, Region, PARTS};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -202,7 +202,7 @@ impl Handover<'_> {
         }
         if id == Id::MAX {
             return Err(Error::new(
-                Kind::Corrupt,
+                ErrorKind::Corrupt,
                 format!("checkpoint \"{}\" has the number {id}", record.name),
             ));
         }
@@ -225,7 +225,7 @@ impl Handover<'_> {
             }
             if !self.state.levels.level_mut(staging).space.take(extents) {
                 return Err(Error::new(
-                    Kind::Corrupt,
+                    ErrorKind::Corrupt,
                     format!(
                         "checkpoint \"{}\" version {}: its bytes are not where its record says",
                         record.name, record.version

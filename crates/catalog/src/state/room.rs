@@ -6,7 +6,7 @@ use super::{Reserve, State, WaitFor};
 use crate::entry::{FileCopy, Stage};
 use crate::space::Extent;
 use crate::{Id, Level, PARTS};
-use errors::{Error, Kind};
+use errors::{Error, ErrorKind};
 use policy::evict::EvictionClass;
 use policy::order::RestoreOrder;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ impl Eviction<'_> {
         let Memory { spec, space, .. } = self.state.levels.level(level);
         let fit = space.capacity() / space.rounded(len).max(1);
         Error::new(
-            Kind::NoRoom,
+            ErrorKind::NoRoom,
             format!(
                 "no room for {len} bytes in the {} ({}, {} bytes), in which {fit} of this size fit: {why}",
                 spec.name,

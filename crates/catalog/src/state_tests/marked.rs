@@ -3,7 +3,7 @@
 use super::world::{world, World, NAME};
 use crate::state::*;
 use crate::{Level, Part, Region};
-use errors::{Error, Kind};
+use errors::{Error, ErrorKind};
 
 /// Catches a reported failure of a checkpoint that is not needed any more or is retried, and an unreported
 /// one of the application's own.
@@ -23,7 +23,7 @@ fn failures_of_what_is_marked() {
         world
             .state
             .down()
-            .write_done(&job, Err(Error::new(Kind::System, format!("refused {version}"))));
+            .write_done(&job, Err(Error::new(ErrorKind::System, format!("refused {version}"))));
     };
     fails(&mut world, 1, true);
     assert!(world.state.take_failure().unwrap().to_string().contains("refused 1"));

@@ -10,7 +10,7 @@ use crate::level::LevelSpec;
 use crate::space::{cut, Extent};
 use crate::state::*;
 use crate::{FileLevel, Id, Level, Region, PARTS};
-use errors::{Error, Kind};
+use errors::{Error, ErrorKind};
 use policy::order::RestoreOrder;
 
 pub(super) const GRANULE: u64 = 4;
@@ -111,7 +111,7 @@ impl Job0 {
 }
 
 pub(super) fn failure() -> Error {
-    Error::new(Kind::System, "injected")
+    Error::new(ErrorKind::System, "injected")
 }
 
 impl World {

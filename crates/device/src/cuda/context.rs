@@ -6,7 +6,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice};
 
 use super::driver::{CaptureMode, Driver};
 use super::probe::name_and_bus_id;
-use super::{Context, CudaDevice};
+use super::{ContextHandle, CudaDevice};
 use crate::api::{Capabilities, DeviceInfo, Entered};
 use crate::device::Device;
 use errors::Result;
@@ -30,7 +30,7 @@ pub(crate) fn current(driver: &Arc<Driver>) -> Result<Option<Device>> {
 
 /// The device that `context` belongs to.
 pub(super) fn device_with(driver: &Arc<Driver>, context: CUcontext) -> Result<Device> {
-    within(driver, Context(context), || {
+    within(driver, ContextHandle(context), || {
         let mut device: CUdevice = 0;
         // SAFETY: the pointer is to a local, and a context is current.
         unsafe { driver.cuCtxGetDevice(&mut device) }?;
@@ -42,7 +42,7 @@ pub(super) fn device_with(driver: &Arc<Driver>, context: CUcontext) -> Result<De
         let (name, bus_id) = name_and_bus_id(driver, device)?;
         let api = CudaDevice {
             driver: driver.clone(),
-            context: Context(context),
+            context: ContextHandle(context),
             // SAFETY: it is current.
             id: unsafe { driver.context_id(context) },
             device,
@@ -62,7 +62,7 @@ pub(super) fn device_with(driver: &Arc<Driver>, context: CUcontext) -> Result<De
 
 /// Makes a context current on the calling thread, to be undone by [`leave`]. The thread's calls do not
 /// disturb a graph capture meanwhile.
-pub(super) fn enter(driver: &Driver, context: Context) -> Result<Entered> {
+pub(super) fn enter(driver: &Driver, context: ContextHandle) -> Result<Entered> {
     let mut now: CUcontext = std::ptr::null_mut();
     // SAFETY: the pointer is to a local.
     unsafe { driver.cuCtxGetCurrent(&mut now) }?;
@@ -93,7 +93,7 @@ pub(super) fn leave(driver: &Driver, entered: Entered) {
 /// Runs `body` while a context is current.
 pub(super) fn within<T>(
     driver: &Driver,
-    context: Context,
+    context: ContextHandle,
     body: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let entered = enter(driver, context)?;
@@ -130,7 +130,7 @@ pub(super) fn with_primary_context<T>(
     let mut context: CUcontext = std::ptr::null_mut();
     // SAFETY: the pointer is to a local; given back below.
     unsafe { driver.cuDevicePrimaryCtxRetain(&mut context, device) }?;
-    let done = within(driver, Context(context), || body(context));
+    let done = within(driver, ContextHandle(context), || body(context));
     // SAFETY: retained above.
     unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) }?;
     done

@@ -6,9 +6,9 @@ use cudarc::driver::sys::{CUcontext, CUstream};
 pub(crate) use driver::cuda::has_ended;
 pub(super) use driver::cuda::{CaptureMode, CONTEXT_IS_DESTROYED, INVALID_CONTEXT};
 use driver::cuda::{DEINITIALIZED, NO_DEVICE, SONAME};
-use driver::{cuda_driver, LazyLibrary, Library};
+use driver::{cuda_driver, LazyLibrary, LoadedLibrary};
 
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 cuda_driver! {
     /// The CUDA driver.
@@ -18,7 +18,7 @@ cuda_driver! {
 
 /// Whether an error says that the driver has shut down, and all its memory with it.
 pub fn says_ended(error: &Error) -> bool {
-    error.kind() == Kind::Driver(DEINITIALIZED)
+    error.kind() == ErrorKind::Driver(DEINITIALIZED)
 }
 
 impl Driver {
@@ -31,14 +31,14 @@ impl Driver {
             .cloned())
     }
 
-    fn start(library: Library) -> Result<Option<Driver>> {
+    fn start(library: LoadedLibrary) -> Result<Option<Driver>> {
         let driver = Driver::find(library).map_err(|name| {
-            Error::new(Kind::System, format!("the CUDA driver library has no function {name}"))
+            Error::new(ErrorKind::System, format!("the CUDA driver library has no function {name}"))
         })?;
         // SAFETY: cuInit may be called at any time and more than once.
         match unsafe { driver.cuInit(0) } {
             Ok(()) => Ok(Some(driver)),
-            Err(error) if error.kind() == Kind::Driver(NO_DEVICE) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::Driver(NO_DEVICE) => Ok(None),
             Err(error) => Err(error),
         }
     }

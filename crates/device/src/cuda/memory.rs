@@ -8,10 +8,10 @@ use cudarc::driver::sys::{CUcontext, CUmem_range_attribute, CUpointer_attribute}
 
 use super::context::{active_devices, current, device_with, with_primary_context};
 use super::driver::{Driver, CONTEXT_IS_DESTROYED, INVALID_CONTEXT};
-use super::Context;
-use crate::api::{Advice, MemoryInfo, MemoryKind, Owner};
+use super::ContextHandle;
+use crate::api::{Advice, MemoryInfo, MemoryKind, MemoryOwner};
 use crate::device::Device;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// `CU_MEMORYTYPE_HOST`.
 const MEMORY_TYPE_HOST: c_uint = 1;
@@ -74,9 +74,9 @@ impl Attributes {
     pub(super) fn seen_from(&self, context: CUcontext) -> MemoryInfo {
         MemoryInfo {
             owner: match self.context {
-                none if none.is_null() => Owner::Nobody,
-                owner if owner == context => Owner::ThisContext,
-                _ => Owner::AnotherContext,
+                none if none.is_null() => MemoryOwner::Nobody,
+                owner if owner == context => MemoryOwner::ThisContext,
+                _ => MemoryOwner::AnotherContext,
             },
             kind: match self.memory_type {
                 0 => MemoryKind::Unknown,
@@ -93,8 +93,8 @@ impl Attributes {
     }
 
     /// The context that the memory belongs to.
-    pub(super) fn owner(&self) -> Option<Context> {
-        (!self.context.is_null()).then_some(Context(self.context))
+    pub(super) fn owner(&self) -> Option<ContextHandle> {
+        (!self.context.is_null()).then_some(ContextHandle(self.context))
     }
 
     /// Whether the driver knows the memory.
@@ -136,7 +136,10 @@ pub(crate) fn device_of(driver: &Arc<Driver>, address: u64) -> Result<Option<Dev
     match Attributes::of(driver, address) {
         // The calling thread has no usable context.
         Err(error)
-            if matches!(error.kind(), Kind::Driver(INVALID_CONTEXT | CONTEXT_IS_DESTROYED)) => {}
+            if matches!(
+                error.kind(),
+                ErrorKind::Driver(INVALID_CONTEXT | CONTEXT_IS_DESTROYED)
+            ) => {}
         found => return device_of_attributes(driver, address, &found?),
     }
     for device in active_devices(driver)? {

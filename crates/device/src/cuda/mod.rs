@@ -25,7 +25,7 @@ use crate::api::{
     WaitMode,
 };
 use driver::CaptureMode;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use memory::Attributes;
 
 /// `CU_STREAM_LEGACY`.
@@ -52,17 +52,17 @@ const DISABLE_TIMING: u32 = 2;
 
 /// A context handle.
 #[derive(Clone, Copy, Debug)]
-struct Context(CUcontext);
+struct ContextHandle(CUcontext);
 // SAFETY: contexts are reference counted by the driver and may be used from every thread.
-unsafe impl Send for Context {}
+unsafe impl Send for ContextHandle {}
 // SAFETY: as above.
-unsafe impl Sync for Context {}
+unsafe impl Sync for ContextHandle {}
 
 /// A device with the context that the library uses.
 #[derive(Debug)]
 struct CudaDevice {
     driver: Arc<Driver>,
-    context: Context,
+    context: ContextHandle,
     /// The context's unique id, which a later context of the same handle does not have; if the driver
     /// has ids.
     id: Option<u64>,
@@ -181,7 +181,7 @@ impl DeviceApi for CudaDevice {
         }
         // SAFETY: a context is current.
         unsafe { self.driver.cuCtxSynchronize() }.map_err(|error| match error.kind() {
-            Kind::Driver(CAPTURE_FIRST..=CAPTURE_LAST) => error.within(CAPTURED),
+            ErrorKind::Driver(CAPTURE_FIRST..=CAPTURE_LAST) => error.within(CAPTURED),
             _ => error,
         })
     }

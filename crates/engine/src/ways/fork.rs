@@ -16,8 +16,8 @@ use crate::run::Run;
 use crate::shared::Shared;
 use catalog::ledger::{Slot, IN_HOST};
 use catalog::state::{Arrival, MoveEnd};
-use errors::{Error, Kind, Result};
-use os::carrier::{Carrier, Piece};
+use errors::{Error, ErrorKind, Result};
+use os::carrier::{CarriedBytes, Carrier};
 use os::mapping;
 use os::memory;
 use os::size;
@@ -93,13 +93,13 @@ fn start_carrier(shared: &Shared, open: &Open, runs: &[Run]) -> Result<Carrier> 
             _ => "of the regions and of the memory that may be registered with the device",
         };
         return Err(Error::new(
-            Kind::NoRoom,
+            ErrorKind::NoRoom,
             format!("{} of memory are free, less than a copy {of}", size::show(free)),
         ));
     }
     let host = shared.host_side.host()?;
-    if host.mapping().kind() == mapping::Kind::Private {
-        return Err(Error::new(Kind::Internal, "the host buffer is no shared memory"));
+    if host.mapping().kind() == mapping::MappingKind::Private {
+        return Err(Error::new(ErrorKind::Internal, "the host buffer is no shared memory"));
     }
     let untouched = runs.iter().map(|run| host.untouched(&run.extents)).sum();
     shared.host_side.guard.count(untouched);
@@ -109,7 +109,7 @@ fn start_carrier(shared: &Shared, open: &Open, runs: &[Run]) -> Result<Carrier> 
         let mut from = run.place.address as *const u8;
         for extent in &run.extents {
             let len = extent.len as usize;
-            pieces.push(Piece { from, to: host.address(extent.offset), len });
+            pieces.push(CarriedBytes { from, to: host.address(extent.offset), len });
             from = from.wrapping_add(len);
         }
     }

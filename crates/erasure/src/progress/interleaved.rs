@@ -10,7 +10,7 @@ use super::*;
 const MEMBERS: usize = 3;
 const VERSIONS: i32 = 2;
 
-fn key(version: i32) -> Key {
+fn key(version: i32) -> VersionKey {
     (Arc::from("x"), version)
 }
 
@@ -22,9 +22,9 @@ fn file(member: usize, content: u8) -> Member {
 
 #[derive(Clone, Debug)]
 enum Said {
-    Announced(Key, u32, Member),
-    Ended(Key, u32, Checksum),
-    Decided(Key),
+    Announced(VersionKey, u32, Member),
+    Ended(VersionKey, u32, Checksum),
+    Decided(VersionKey),
     DecidedAll,
     Leaving,
     Settled,
@@ -33,7 +33,7 @@ enum Said {
 
 /// What happens next. Members are numbers.
 #[derive(Clone, Debug)]
-enum Step {
+enum WorldStep {
     /// A member takes a version, perhaps again; the first selects it, if versions are selected.
     Take(usize, i32, bool),
     /// All restore a version and find that somebody lacks parities.
@@ -54,15 +54,15 @@ enum Step {
 /// A task that takes time.
 enum Doing {
     /// An announcement whose file is not open yet.
-    Open(Key, u32),
-    Announce(Key, u32, Option<Member>),
+    Open(VersionKey, u32),
+    Announce(VersionKey, u32, Option<Member>),
     Encode(Encoding, u32),
     /// An encoding, and whether the parities have their name.
     Encoded(Encoding, u32, bool),
 }
 
 #[derive(Default)]
-struct Group {
+struct InterleavedGroup {
     /// Versions are encoded if the first member selects them.
     selects: bool,
     members: Vec<Progress>,
@@ -89,21 +89,21 @@ struct Group {
     encodings: usize,
 }
 
-impl Group {
-    fn new(selects: bool) -> Group {
+impl InterleavedGroup {
+    fn new(selects: bool) -> InterleavedGroup {
         let selection = |own| match (selects, own) {
             (false, _) => Selection::All,
             (true, 0) => Selection::Own,
             (true, _) => Selection::Others,
         };
-        Group {
+        InterleavedGroup {
             selects,
             members: (0..MEMBERS)
                 .map(|own| Progress::new(own, MEMBERS, 1, selection(own)))
                 .collect(),
             doing: (0..MEMBERS).map(|_| None).collect(),
             served: vec![BTreeMap::new(); MEMBERS],
-            ..Group::default()
+            ..InterleavedGroup::default()
         }
     }
 
@@ -173,21 +173,21 @@ impl Group {
     fn begin(&mut self, own: usize) -> bool {
         match self.members[own].next_task() {
             None => return false,
-            Some(Task::Announce(key, round)) => {
+            Some(GroupTask::Announce(key, round)) => {
                 self.announcements += 1;
                 self.doing[own] = Some(Doing::Open(key, round));
             }
-            Some(Task::Encode(encoding, round)) => {
+            Some(GroupTask::Encode(encoding, round)) => {
                 self.encodings += 1;
                 self.doing[own] = Some(Doing::Encode(encoding, round));
             }
-            Some(Task::Withdraw(key)) => drop(self.served[own].remove(&key.1)),
-            Some(Task::Leave) => self.say(own, &Said::Leaving),
-            Some(Task::Settle) => self.say(own, &Said::Settled),
-            Some(Task::Finish) => self.say(own, &Said::Finished),
-            Some(Task::Decide(key)) if own == 0 => self.say(own, &Said::Decided(key)),
-            Some(Task::DecideNoMore) if own == 0 => self.say(own, &Said::DecidedAll),
-            Some(Task::Decide(_) | Task::DecideNoMore) => {}
+            Some(GroupTask::Withdraw(key)) => drop(self.served[own].remove(&key.1)),
+            Some(GroupTask::Leave) => self.say(own, &Said::Leaving),
+            Some(GroupTask::Settle) => self.say(own, &Said::Settled),
+            Some(GroupTask::Finish) => self.say(own, &Said::Finished),
+            Some(GroupTask::Decide(key)) if own == 0 => self.say(own, &Said::Decided(key)),
+            Some(GroupTask::DecideNoMore) if own == 0 => self.say(own, &Said::DecidedAll),
+            Some(GroupTask::Decide(_) | GroupTask::DecideNoMore) => {}
         }
         true
     }
@@ -220,9 +220,9 @@ impl Group {
         self.lives(member) && !self.left.contains(&member)
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &WorldStep) {
         match *step {
-            Step::Take(member, version, selected) if self.may_take(member) => {
+            WorldStep::Take(member, version, selected) if self.may_take(member) => {
                 let takes = self.takes.entry((member, version)).or_default();
                 *takes += 1;
                 self.files.insert((member, version), *takes);
@@ -233,7 +233,7 @@ impl Group {
                 }
                 self.members[member].complete(key(version), selected);
             }
-            Step::Again(version) => {
+            WorldStep::Again(version) => {
                 let holds =
                     |member| self.may_take(member) && self.files.contains_key(&(member, version));
                 if (0..MEMBERS).all(holds) {
@@ -244,24 +244,24 @@ impl Group {
                     self.selected.insert(version, self.takes[&(0, version)]);
                 }
             }
-            Step::CatchUp(member) if self.lives(member) => {
+            WorldStep::CatchUp(member) if self.lives(member) => {
                 self.members[member].catch_up(false);
                 self.is_slow |= self.members[member].takes.values().any(|takes| takes.owed > 0);
             }
-            Step::Hear(from, own) => drop(self.hear(from, own)),
-            Step::Work(own) => drop(self.work(own)),
-            Step::Remove(member, version) if self.lives(member) => {
+            WorldStep::Hear(from, own) => drop(self.hear(from, own)),
+            WorldStep::Work(own) => drop(self.work(own)),
+            WorldStep::Remove(member, version) if self.lives(member) => {
                 self.removed.insert(version);
                 self.made.remove(&(member, version));
                 self.files.remove(&(member, version));
             }
-            Step::Leave(member) => {
+            WorldStep::Leave(member) => {
                 self.left.insert(member);
                 self.members[member].leave();
             }
-            Step::Die(member) => drop(self.dead.insert(member)),
-            Step::Notice(own, member) => drop(self.notice(own, member)),
-            Step::Take(..) | Step::CatchUp(_) | Step::Remove(..) => {}
+            WorldStep::Die(member) => drop(self.dead.insert(member)),
+            WorldStep::Notice(own, member) => drop(self.notice(own, member)),
+            WorldStep::Take(..) | WorldStep::CatchUp(_) | WorldStep::Remove(..) => {}
         }
     }
 
@@ -281,7 +281,7 @@ impl Group {
     fn end(&mut self) {
         for member in (0..MEMBERS).filter(|member| !self.left.contains(member)).collect::<Vec<_>>()
         {
-            self.step(&Step::Leave(member));
+            self.step(&WorldStep::Leave(member));
         }
         let pairs = (0..MEMBERS).flat_map(|own| (0..MEMBERS).map(move |other| (own, other)));
         let pairs: Vec<(usize, usize)> = pairs.collect();
@@ -350,24 +350,24 @@ impl Group {
     }
 }
 
-fn step(deaths: u32, removals: u32) -> impl Strategy<Value = Step> {
+fn step(deaths: u32, removals: u32) -> impl Strategy<Value = WorldStep> {
     let version = 0..VERSIONS;
     prop_oneof![
-        12 => (0..MEMBERS, version.clone(), any::<bool>()).prop_map(|(m, v, s)| Step::Take(m, v, s)),
-        4 => version.clone().prop_map(Step::Again),
-        10 => (0..MEMBERS).prop_map(Step::CatchUp),
-        80 => (0..MEMBERS, 0..MEMBERS).prop_map(|(from, own)| Step::Hear(from, own)),
-        80 => (0..MEMBERS).prop_map(Step::Work),
-        removals => (0..MEMBERS, version).prop_map(|(member, version)| Step::Remove(member, version)),
-        1 => (0..MEMBERS).prop_map(Step::Leave),
-        deaths => (0..MEMBERS).prop_map(Step::Die),
-        3 => (0..MEMBERS, 0..MEMBERS).prop_map(|(own, member)| Step::Notice(own, member)),
+        12 => (0..MEMBERS, version.clone(), any::<bool>()).prop_map(|(m, v, s)| WorldStep::Take(m, v, s)),
+        4 => version.clone().prop_map(WorldStep::Again),
+        10 => (0..MEMBERS).prop_map(WorldStep::CatchUp),
+        80 => (0..MEMBERS, 0..MEMBERS).prop_map(|(from, own)| WorldStep::Hear(from, own)),
+        80 => (0..MEMBERS).prop_map(WorldStep::Work),
+        removals => (0..MEMBERS, version).prop_map(|(member, version)| WorldStep::Remove(member, version)),
+        1 => (0..MEMBERS).prop_map(WorldStep::Leave),
+        deaths => (0..MEMBERS).prop_map(WorldStep::Die),
+        3 => (0..MEMBERS, 0..MEMBERS).prop_map(|(own, member)| WorldStep::Notice(own, member)),
     ]
 }
 
-fn run(selects: bool, steps: &[Step]) -> std::result::Result<(), TestCaseError> {
-    let mut group = Group::new(selects);
-    (0..MEMBERS).for_each(|member| group.step(&Step::Take(member, 0, true)));
+fn run(selects: bool, steps: &[WorldStep]) -> std::result::Result<(), TestCaseError> {
+    let mut group = InterleavedGroup::new(selects);
+    (0..MEMBERS).for_each(|member| group.step(&WorldStep::Take(member, 0, true)));
     steps.iter().for_each(|step| group.step(step));
     group.end();
     group.check()

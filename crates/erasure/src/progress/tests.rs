@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn key(version: i32) -> Key {
+fn key(version: i32) -> VersionKey {
     (Arc::from("x"), version)
 }
 
@@ -48,31 +48,31 @@ impl Group {
         let live = (0..self.members.len()).filter(|m| !self.dead[*m]).collect::<Vec<_>>();
         let others = live.iter().copied().filter(|m| *m != own);
         match task {
-            Task::Announce(key, round) => {
+            GroupTask::Announce(key, round) => {
                 let file = file(own, self.content);
                 live.iter().for_each(|&m| {
                     self.members[m].announced(own, key.clone(), round, file.clone());
                 });
             }
-            Task::Encode(encoding, round) => {
+            GroupTask::Encode(encoding, round) => {
                 let (key, id) = (key(encoding.version), encoding.id());
                 live.iter().for_each(|&m| self.members[m].ended(own, &key, round, id));
                 self.parities[own].push(encoding);
             }
-            Task::Leave => {
+            GroupTask::Leave => {
                 self.left[own] = true;
                 others.for_each(|m| self.members[m].member_leaves(own));
             }
-            Task::Settle => others.for_each(|m| self.members[m].member_settles(own)),
-            Task::Finish => others.for_each(|m| self.members[m].member_finished(own)),
+            GroupTask::Settle => others.for_each(|m| self.members[m].member_settles(own)),
+            GroupTask::Finish => others.for_each(|m| self.members[m].member_finished(own)),
             // Only the first member has followers.
-            Task::Decide(key) if own == 0 => {
+            GroupTask::Decide(key) if own == 0 => {
                 others.for_each(|m| self.members[m].decided(key.clone()));
             }
-            Task::DecideNoMore if own == 0 => {
+            GroupTask::DecideNoMore if own == 0 => {
                 others.for_each(|m| self.members[m].no_more_decisions());
             }
-            Task::Decide(_) | Task::DecideNoMore | Task::Withdraw(_) => {}
+            GroupTask::Decide(_) | GroupTask::DecideNoMore | GroupTask::Withdraw(_) => {}
         }
         true
     }
@@ -278,15 +278,15 @@ fn an_end_that_is_heard_of_early_counts() {
     let mut member = Progress::new(0, 2, 1, Selection::All);
     let files = [file(0, 0), file(1, 0)];
     member.complete(key(1), false);
-    assert_eq!(member.next_task(), Some(Task::Announce(key(1), 0)));
+    assert_eq!(member.next_task(), Some(GroupTask::Announce(key(1), 0)));
     member.announced(0, key(1), 0, files[0].clone());
     let members = files.to_vec();
     let encoding = Encoding { name: "x".to_owned(), version: 1, parities: 1, members };
     member.ended(1, &key(1), 0, encoding.id());
     member.announced(1, key(1), 0, files[1].clone());
-    assert_eq!(member.next_task(), Some(Task::Encode(encoding.clone(), 0)));
+    assert_eq!(member.next_task(), Some(GroupTask::Encode(encoding.clone(), 0)));
     member.ended(0, &key(1), 0, encoding.id());
-    assert_eq!(member.next_task(), Some(Task::Withdraw(key(1))));
+    assert_eq!(member.next_task(), Some(GroupTask::Withdraw(key(1))));
 }
 
 /// A name that only one member uses must not keep files open for ever.
@@ -312,12 +312,12 @@ fn the_fate_of_parities_is_told() {
     group.complete(&[0], 1);
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "not announced");
     let task = group.members[0].next_task();
-    assert_eq!(task, Some(Task::Announce(key(1), 0)));
+    assert_eq!(task, Some(GroupTask::Announce(key(1), 0)));
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "being announced");
     group.members[0].announced(0, key(1), 0, file(0, 0));
     group.members[0].announced(1, key(1), 0, file(1, 0));
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "to be encoded");
-    let Some(Task::Encode(encoding, _)) = group.members[0].next_task() else { panic!() };
+    let Some(GroupTask::Encode(encoding, _)) = group.members[0].next_task() else { panic!() };
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "being encoded");
     group.members[0].ended(0, &key(1), 0, encoding.id());
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Missing, "it has failed");

@@ -6,8 +6,8 @@ use std::thread;
 use super::Copies;
 use crate::hashing::{self, is_worth_a_thread, Hashing, Piece, PIECE};
 use crate::opened::Opened;
-use errors::{Error, Kind, Result};
-use format::proof::{Digest, Hasher, Sort};
+use errors::{Error, ErrorKind, Result};
+use format::proof::{Digest, DigestHasher, Sort};
 use policy::slice::SLICE;
 
 /// Bytes of a checkpoint that somebody wants.
@@ -63,14 +63,14 @@ impl Opened {
     fn read_hashing(&self, sort: Sort, wanted: Vec<Wanted<'_>>) -> Result<Digest> {
         let len = self.part.end - self.part.start;
         if !is_worth_a_thread(sort, len) {
-            let mut hashing = Hashing::here(Hasher::new(sort));
+            let mut hashing = Hashing::here(DigestHasher::new(sort));
             self.read_wanted(wanted, Some(&mut hashing))?;
-            return hashing.finish().map(Hasher::finish);
+            return hashing.finish().map(DigestHasher::finish);
         }
         thread::scope(|scope| {
-            let mut hashing = Hashing::start(scope, Hasher::new(sort), len);
+            let mut hashing = Hashing::start(scope, DigestHasher::new(sort), len);
             self.read_wanted(wanted, Some(&mut hashing))?;
-            hashing.finish().map(Hasher::finish)
+            hashing.finish().map(DigestHasher::finish)
         })
     }
 
@@ -176,7 +176,7 @@ fn one_read<'a>(offset: u64, mut into: Vec<&'a mut [u8]>) -> Option<Wanted<'a>> 
     let take = move |mut bytes: &[u8]| {
         while !bytes.is_empty() {
             while to.is_empty() {
-                to = rest.next().ok_or_else(|| Error::new(Kind::Internal, "more was read"))?;
+                to = rest.next().ok_or_else(|| Error::new(ErrorKind::Internal, "more was read"))?;
             }
             let len = to.len().min(bytes.len());
             let (now, later) = std::mem::take(&mut to).split_at_mut(len);
@@ -340,7 +340,7 @@ mod tests {
                 assert_eq!(stored.read(most).unwrap(), stored.expected(most));
                 stored.damage(&far, at);
                 let error = stored.read(most).unwrap_err();
-                assert_eq!(error.kind(), Kind::Corrupt);
+                assert_eq!(error.kind(), ErrorKind::Corrupt);
                 assert!(error.to_string().contains("SHA-256"), "{error}");
             }
         }
@@ -386,7 +386,7 @@ mod tests {
         let mut tried = 0;
         let read = stored.files.copies().read_nearest("x", 1, |_| {
             tried += 1;
-            let take = |_: &[u8]| Err(Error::new(Kind::Driver(1), "a copy failed"));
+            let take = |_: &[u8]| Err(Error::new(ErrorKind::Driver(1), "a copy failed"));
             Ok(vec![Wanted { offset: 44, target: Target::Taken(17, Box::new(take)) }])
         });
         assert_eq!(read.unwrap_err().to_string(), "a copy failed");

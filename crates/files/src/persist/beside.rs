@@ -6,7 +6,7 @@ use super::Persistent;
 use crate::naming::Naming;
 use crate::output::{Output, Written};
 use catalog::FileLevel;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::proof::Proof;
 use os::files::{self, Durability};
 use os::times;
@@ -29,7 +29,7 @@ impl Persistent {
     /// Appends to a persistent file what its `scratch` file has beyond the bytes that are there already.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`]: the whole is not what the scratch file's proof says; else the system's. Both name
+    /// [`ErrorKind::Corrupt`]: the whole is not what the scratch file's proof says; else the system's. Both name
     /// the path.
     pub fn append_scratch(
         &self,
@@ -51,7 +51,7 @@ impl Persistent {
         let both = proven.zip(output.digest());
         if both.is_some_and(|(proven, digest)| proven.sort() == digest.sort() && proven != digest) {
             let what = format!("{}: its bytes differ from its proof", path.display());
-            return Err(Error::new(Kind::Corrupt, what));
+            return Err(Error::new(ErrorKind::Corrupt, what));
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ mod tests {
         let mut output = files.persistent().create_straight("x", 1, None).unwrap();
         output.put(&bytes[..PIECE as usize]).unwrap();
         let error = files.persistent().append_scratch(&scratch, &mut output, "x", 1).unwrap_err();
-        assert_eq!(error.kind(), Kind::Corrupt);
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
         output.finish().discard();
     }
 }

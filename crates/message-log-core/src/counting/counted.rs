@@ -2,9 +2,9 @@
 
 use std::ffi::c_int;
 
-use crate::log::Shape;
+use crate::log::CallShape;
 use crate::resend::comms::GroupIndex;
-use crate::resend::streams::{Link, Ticket};
+use crate::resend::streams::{MessageLink, Ticket};
 
 /// The message of a call, without its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub struct Envelope {
 
 impl Envelope {
     /// The message of a persistent request.
-    pub fn of(shape: &Shape) -> Envelope {
+    pub fn of(shape: &CallShape) -> Envelope {
         let (peer, tag) = (shape.peer.unwrap_or_default(), shape.tag.unwrap_or_default());
         Envelope { count: shape.count, peer, tag, comm: shape.comm }
     }
@@ -45,21 +45,21 @@ pub enum Counted {
     /// A sent message.
     Send {
         /// The message.
-        link: Link,
+        link: MessageLink,
         /// Whether the send completes without the receiver.
         is_buffered: bool,
     },
     /// A received message.
     Receive(Posted),
     /// A received message that was probed for.
-    Matched(Link),
+    Matched(MessageLink),
     /// A collective call.
     Collective(GroupIndex),
 }
 
 /// The message that is counted for a call that receives at once.
 #[derive(Clone, Copy, Debug)]
-pub enum Arrival {
+pub enum ImmediateReceive {
     /// Nothing.
     Nothing,
     /// A message.
@@ -67,7 +67,7 @@ pub enum Arrival {
     /// A message that was probed for.
     Matched {
         /// The message, if it is known.
-        link: Option<Link>,
+        link: Option<MessageLink>,
         /// Whether this kind of call allows to receive it again.
         again: bool,
     },

@@ -3,7 +3,7 @@
 use super::{Counting, Envelope, Sender};
 use crate::resend::comms::GroupIndex;
 use crate::resend::shortcuts::NOBODY;
-use crate::resend::streams::Stream;
+use crate::resend::streams::MessageStream;
 
 impl Counting {
     /// The group of a communicator, which counts its messages. `None` if messages are not counted, or not on
@@ -57,7 +57,8 @@ impl Counting {
             counts.streams.unknown();
             return None;
         };
-        let place = counts.streams.outgoing(Stream { comm: group.number, peer, tag: message.tag });
+        let place =
+            counts.streams.outgoing(MessageStream { comm: group.number, peer, tag: message.tag });
         counts.comms.outgoing.set(message.comm, message.peer, message.tag, place);
         Some(place)
     }
@@ -86,7 +87,8 @@ impl Counting {
         let counts = self.counts.as_mut()?;
         let group = counts.comms.group(group);
         let peer = group.process(message.peer)?;
-        let place = counts.streams.incoming(Stream { comm: group.number, peer, tag: message.tag });
+        let place =
+            counts.streams.incoming(MessageStream { comm: group.number, peer, tag: message.tag });
         counts.comms.incoming.set(message.comm, message.peer, message.tag, place);
         Some(place)
     }
@@ -109,9 +111,9 @@ impl Counting {
     }
 
     /// The stream of a received message, by its status.
-    pub fn stream_of(&self, place: GroupIndex, sender: Sender) -> Option<Stream> {
+    pub fn stream_of(&self, place: GroupIndex, sender: Sender) -> Option<MessageStream> {
         let group = self.counts.as_ref()?.comms.group(place);
         let peer = group.process(sender.rank)?;
-        Some(Stream { comm: group.number, peer, tag: sender.tag })
+        Some(MessageStream { comm: group.number, peer, tag: sender.tag })
     }
 }

@@ -16,14 +16,14 @@ use std::ffi::c_int;
 use std::hash::BuildHasherDefault;
 
 use crate::resend::comms::{Comms, GroupIndex};
-use crate::resend::streams::{Link, Streams};
+use crate::resend::streams::{MessageLink, Streams};
 use crate::resend::KeyHasher;
 
-pub use counted::{is_buffered, Arrival, Counted, Envelope, Posted, Sender};
+pub use counted::{is_buffered, Counted, Envelope, ImmediateReceive, Posted, Sender};
 
 /// The numbers by which the process's MPI library tells messages apart.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Numbers {
+pub struct MatchingNumbers {
     /// `MPI_ANY_SOURCE`.
     pub any_source: c_int,
     /// `MPI_ANY_TAG`.
@@ -41,23 +41,23 @@ pub struct Numbers {
 /// Counts messages, if some may be sent again; otherwise all of its methods count nothing.
 #[derive(Debug, Default)]
 pub struct Counting {
-    numbers: Numbers,
-    counts: Option<Counts>,
+    numbers: MatchingNumbers,
+    counts: Option<MessageCounts>,
 }
 
 /// What is counted.
 #[derive(Debug, Default)]
-struct Counts {
+struct MessageCounts {
     comms: Comms,
     streams: Streams,
     /// Messages of matched probes that are not received yet, by handle.
-    matched: HashMap<usize, Link, BuildHasherDefault<KeyHasher>>,
+    matched: HashMap<usize, MessageLink, BuildHasherDefault<KeyHasher>>,
 }
 
 impl Counting {
     /// Counts from now on. Nothing was sent before.
-    pub fn start(&mut self, numbers: Numbers) {
-        (self.numbers, self.counts) = (numbers, Some(Counts::default()));
+    pub fn start(&mut self, numbers: MatchingNumbers) {
+        (self.numbers, self.counts) = (numbers, Some(MessageCounts::default()));
     }
 
     /// Whether messages are counted.
@@ -84,7 +84,7 @@ impl Counting {
 
     /// The link, if an open part may need it.
     #[inline]
-    pub fn linked(&self, link: Option<Link>) -> Option<Link> {
+    pub fn linked(&self, link: Option<MessageLink>) -> Option<MessageLink> {
         let streams = &self.counts.as_ref()?.streams;
         link.filter(|_| streams.is_any_open())
     }

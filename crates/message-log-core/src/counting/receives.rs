@@ -3,10 +3,10 @@
 use std::ffi::c_int;
 
 use super::counted::NO_EVENT;
-use super::{Arrival, Counted, Counting, Envelope, Posted, Sender};
+use super::{Counted, Counting, Envelope, ImmediateReceive, Posted, Sender};
 use crate::parts::Parts;
 use crate::resend::shortcuts::NOBODY;
-use crate::resend::streams::{Link, Pattern};
+use crate::resend::streams::{MessageLink, Pattern};
 use crate::status::SUCCESS;
 
 impl Counting {
@@ -70,7 +70,7 @@ impl Counting {
         posted: &Posted,
         sender: Option<Sender>,
         parts: &mut Parts,
-    ) -> Option<Link> {
+    ) -> Option<MessageLink> {
         let (mut stream, mut again) = (None, posted.again);
         if posted.ticket.is_any() {
             stream = sender.and_then(|sender| self.stream_of(posted.group, sender));
@@ -91,7 +91,11 @@ impl Counting {
     /// A receive that was posted by the same call has completed. The status is used only for a wildcard
     /// receive.
     #[inline]
-    pub fn arrives_at_once(&mut self, message: &Envelope, sender: Option<Sender>) -> Option<Link> {
+    pub fn arrives_at_once(
+        &mut self,
+        message: &Envelope,
+        sender: Option<Sender>,
+    ) -> Option<MessageLink> {
         let place = match self.is_any(message) {
             true => self.incoming_of(message, sender)?,
             false => self.incoming(message)?,
@@ -102,7 +106,7 @@ impl Counting {
     /// Counts a completed receive of `count` elements that was posted by the same call, on the stream at
     /// `place` unless that is [`NOBODY`].
     #[inline(always)]
-    pub fn received_on(&mut self, place: u32, count: i64) -> Option<Link> {
+    pub fn received_on(&mut self, place: u32, count: i64) -> Option<MessageLink> {
         let own = self.numbers.rank;
         let streams = &mut self.counts.as_mut().filter(|_| place != NOBODY)?.streams;
         let again = streams.sender(place) != own && count <= i64::from(c_int::MAX);
@@ -127,23 +131,23 @@ impl Counting {
     }
 
     /// The link of a probed message that is being received, if it is known.
-    pub fn matched(&mut self, message: usize) -> Option<Link> {
+    pub fn matched(&mut self, message: usize) -> Option<MessageLink> {
         self.counts.as_mut()?.matched.remove(&message)
     }
 
     /// A probed message has been received. `again`: this kind of call allows to receive it again.
-    pub fn takes(&mut self, link: Option<Link>, again: bool) -> Option<Link> {
+    pub fn takes(&mut self, link: Option<MessageLink>, again: bool) -> Option<MessageLink> {
         let link = link?;
         self.counts.as_mut()?.streams.taken(link, again);
         self.linked(Some(link))
     }
 
     /// Counts what a call has received at once.
-    pub fn arrives_by(&mut self, arrival: Arrival, sender: Sender) -> Option<Link> {
+    pub fn arrives_by(&mut self, arrival: ImmediateReceive, sender: Sender) -> Option<MessageLink> {
         match arrival {
-            Arrival::Nothing => None,
-            Arrival::Message(message) => self.arrives_at_once(&message, Some(sender)),
-            Arrival::Matched { link, again } => self.takes(link, again),
+            ImmediateReceive::Nothing => None,
+            ImmediateReceive::Message(message) => self.arrives_at_once(&message, Some(sender)),
+            ImmediateReceive::Matched { link, again } => self.takes(link, again),
         }
     }
 
@@ -155,7 +159,7 @@ impl Counting {
         sender: Option<Sender>,
         failed: bool,
         parts: &mut Parts,
-    ) -> Option<Link> {
+    ) -> Option<MessageLink> {
         self.counts.as_ref()?;
         match counted {
             Counted::Nothing => None,

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use super::limit::Limit;
-use super::mapping::{Maker, Mapped, Mapping};
-use super::payload::{Chunk, Payload, Pool, INLINE};
+use super::mapping::{LogMapping, Maker, MappedBytes};
+use super::payload::{ChunkPool, Payload, PayloadChunk, INLINE};
 
 /// Largest chunk in bytes; a longer payload gets its own.
 const CHUNK: usize = 32 << 20;
@@ -26,16 +26,16 @@ pub(super) type MakeFile = fn(usize) -> Result<File, String>;
 /// The chunks.
 pub struct Arena {
     /// The chunk that is being filled, and its used bytes.
-    current: Option<(Rc<Chunk>, usize)>,
+    current: Option<(Rc<PayloadChunk>, usize)>,
     /// Memory of free chunks.
-    pool: Rc<Pool>,
+    pool: Rc<ChunkPool>,
     /// Allocates the next chunk in the background once the first one is half full.
     maker: Option<Maker>,
     /// The size of a chunk in bytes.
     chunk: usize,
     /// Bytes in memory.
     limit: usize,
-    mapped: Mapped,
+    mapped: MappedBytes,
     make_file: MakeFile,
     /// A message for the user.
     notice: Option<String>,
@@ -66,11 +66,11 @@ impl Arena {
     fn new(chunk: usize, limit: usize, make_file: MakeFile) -> Arena {
         Arena {
             current: None,
-            pool: Rc::new(Pool::of(chunk)),
+            pool: Rc::new(ChunkPool::of(chunk)),
             maker: None,
             chunk,
             limit,
-            mapped: Mapped::default(),
+            mapped: MappedBytes::default(),
             make_file,
             notice: None,
             has_warned: false,
@@ -79,7 +79,7 @@ impl Arena {
 
     /// An empty arena that shares memory and limit with this one.
     pub fn another(&self) -> Arena {
-        let (pool, mapped) = (Rc::clone(&self.pool), Mapped::clone(&self.mapped));
+        let (pool, mapped) = (Rc::clone(&self.pool), MappedBytes::clone(&self.mapped));
         let own = Arena::new(self.chunk, self.limit, self.make_file);
         Arena { pool, mapped, has_warned: self.has_warned, ..own }
     }
@@ -88,7 +88,7 @@ impl Arena {
     ///
     /// # Errors
     /// Out of memory.
-    pub fn take_in(&mut self, len: usize) -> Result<Rc<Chunk>, String> {
+    pub fn take_in(&mut self, len: usize) -> Result<Rc<PayloadChunk>, String> {
         let memory = self
             .fresh(len.max(self.chunk))
             .ok_or_else(|| format!("there is no memory for {len} bytes of the log of messages"))?;
@@ -171,12 +171,12 @@ impl Arena {
         }
     }
 
-    fn new_chunk(&self, memory: Mapping) -> Rc<Chunk> {
-        Rc::new(Chunk::new(memory, &self.pool))
+    fn new_chunk(&self, memory: LogMapping) -> Rc<PayloadChunk> {
+        Rc::new(PayloadChunk::new(memory, &self.pool))
     }
 
     /// Memory for a chunk: free, allocated ahead, or new; beyond the limit, a file.
-    fn fresh(&mut self, len: usize) -> Option<Mapping> {
+    fn fresh(&mut self, len: usize) -> Option<LogMapping> {
         if len == self.chunk {
             if let Some(memory) = self.pool.take() {
                 return Some(memory);
@@ -190,12 +190,12 @@ impl Arena {
         }
         if !self.fits(len) {
             let file = (self.make_file)(len);
-            match file.and_then(|file| Mapping::of_file(&file, len)) {
+            match file.and_then(|file| LogMapping::of_file(&file, len)) {
                 Ok(memory) => return Some(memory),
                 Err(why) => self.warn_in_memory(&why),
             }
         }
-        Mapping::map(len, &self.mapped)
+        LogMapping::map(len, &self.mapped)
     }
 
     /// Whether this many more bytes are within the limit.

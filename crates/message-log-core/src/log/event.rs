@@ -4,9 +4,9 @@ use std::ffi::c_int;
 
 use super::payload::Payload;
 use crate::memory::{self, NoMemory};
-use crate::resend::streams::Link;
-use crate::status::Status;
-use crate::target::Target;
+use crate::resend::streams::MessageLink;
+use crate::status::StatusBytes;
+use crate::target::CallTarget;
 
 /// An MPI function, by its name.
 #[derive(Clone, Copy, Debug, Default, Eq)]
@@ -22,7 +22,7 @@ impl PartialEq for Call {
 
 /// The arguments of a call that a replay compares; those that a call lacks have defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct CallShape {
     /// The function.
     pub call: Call,
     /// The communicator's handle; 0 if the call has none.
@@ -39,28 +39,28 @@ pub struct Shape {
     pub sum: u64,
 }
 
-impl Shape {
+impl CallShape {
     /// For a call that has only a name.
-    pub fn new(call: Call) -> Shape {
-        Shape { call, comm: 0, peer: None, tag: None, count: 0, size: 0, sum: 0 }
+    pub fn new(call: Call) -> CallShape {
+        CallShape { call, comm: 0, peer: None, tag: None, count: 0, size: 0, sum: 0 }
     }
 
     /// Whether a replay's call is this one.
     #[inline]
-    pub fn is(&self, replayed: &Shape) -> bool {
+    pub fn is(&self, replayed: &CallShape) -> bool {
         let compares = self.sum != 0 && replayed.sum != 0;
-        Shape { sum: if compares { self.sum } else { replayed.sum }, ..*self } == *replayed
+        CallShape { sum: if compares { self.sum } else { replayed.sum }, ..*self } == *replayed
     }
 
     /// For a call on `count` requests.
-    pub fn of_requests(call: Call, count: i64) -> Shape {
-        Shape { count, ..Shape::new(call) }
+    pub fn of_requests(call: Call, count: i64) -> CallShape {
+        CallShape { count, ..CallShape::new(call) }
     }
 }
 
 /// The outcome of a call.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct CallOutcome {
     /// Its return code.
     pub code: c_int,
     /// The flag, the index, or the number of completed requests.
@@ -77,11 +77,11 @@ pub struct Outcome {
     pub items: Items,
 }
 
-impl Outcome {
+impl CallOutcome {
     /// For a call that returned only its code.
     #[inline]
-    pub fn of(code: c_int) -> Outcome {
-        Outcome {
+    pub fn of(code: c_int) -> CallOutcome {
+        CallOutcome {
             code,
             number: 0,
             index: 0,
@@ -108,7 +108,7 @@ impl Outcome {
 
     /// Whether both have only numbers, and the same ones: an unsuccessful poll.
     #[inline(always)]
-    pub(super) fn is_same_nothing(&self, other: &Outcome) -> bool {
+    pub(super) fn is_same_nothing(&self, other: &CallOutcome) -> bool {
         self.is_nothing()
             && other.is_nothing()
             && (self.code, self.number, self.index) == (other.code, other.number, other.index)
@@ -122,9 +122,9 @@ pub enum Links {
     #[default]
     None,
     /// For a call with one message.
-    One(Link),
+    One(MessageLink),
     /// For a call on several requests, by index.
-    Many(Box<[Option<Link>]>),
+    Many(Box<[Option<MessageLink>]>),
 }
 
 impl Links {
@@ -142,7 +142,7 @@ impl Links {
     }
 
     /// The message at an index.
-    pub fn get(&self, nth: usize) -> Option<Link> {
+    pub fn get(&self, nth: usize) -> Option<MessageLink> {
         match self {
             Links::None => None,
             Links::One(link) => Some(*link).filter(|_| nth == 0),
@@ -151,7 +151,7 @@ impl Links {
     }
 
     /// Sets the message at an index for which there is room.
-    pub fn set(&mut self, nth: usize, link: Link) {
+    pub fn set(&mut self, nth: usize, link: MessageLink) {
         match self {
             Links::Many(links) => {
                 if let Some(place) = links.get_mut(nth) {
@@ -164,9 +164,9 @@ impl Links {
     }
 }
 
-impl From<Option<Link>> for Links {
+impl From<Option<MessageLink>> for Links {
     #[inline]
-    fn from(link: Option<Link>) -> Links {
+    fn from(link: Option<MessageLink>) -> Links {
         link.map_or(Links::None, Links::One)
     }
 }
@@ -207,18 +207,18 @@ impl Items {
 pub struct Item {
     /// Its index in the call's array.
     pub index: c_int,
-    /// The operation that began it, as in [`Outcome::began`]; 0: outside parts.
+    /// The operation that began it, as in [`CallOutcome::began`]; 0: outside parts.
     pub began: u64,
     /// Whether the request is persistent.
     pub persistent: bool,
     /// The status that MPI gave.
-    pub status: Status,
+    pub status: StatusBytes,
     /// Where the bytes went. A replay that began the request writes to its own buffer.
-    pub target: Target,
+    pub target: CallTarget,
     /// The bytes received, packed.
     pub payload: Payload,
     /// The message that was received, if it can be sent again.
-    pub link: Option<Link>,
+    pub link: Option<MessageLink>,
     /// How many owners of the event do not need the bytes.
     pub(crate) given_up: u32,
     /// Whether the bytes are there.
@@ -228,7 +228,7 @@ pub struct Item {
 impl Item {
     /// Received bytes with a status and their target.
     #[inline]
-    pub fn new(status: Status, target: Target, payload: Payload) -> Item {
+    pub fn new(status: StatusBytes, target: CallTarget, payload: Payload) -> Item {
         Item {
             index: 0,
             began: 0,
@@ -245,11 +245,11 @@ impl Item {
 
 /// An event in the sequence.
 #[derive(Debug)]
-pub struct Event {
+pub struct LogEvent {
     /// The call's arguments.
-    pub shape: Shape,
+    pub shape: CallShape,
     /// The call's outcome.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
     /// Its number in the sequence.
     pub(crate) number: u64,
     /// The number of parts that need it.

@@ -7,31 +7,31 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::Arc;
 
 /// The number of mapped bytes, without files.
-pub(super) type Mapped = Arc<AtomicUsize>;
+pub(super) type MappedBytes = Arc<AtomicUsize>;
 
 /// A mapping. The owner of the only handle may write; bytes that others may read do not change.
 #[derive(Debug)]
-pub struct Mapping {
+pub struct LogMapping {
     base: *mut u8,
     len: usize,
     /// Counts the memory; `None` for a file.
-    mapped: Option<Mapped>,
+    mapped: Option<MappedBytes>,
 }
 
 // SAFETY: this value owns the mapping, which is not bound to a thread.
-unsafe impl Send for Mapping {}
+unsafe impl Send for LogMapping {}
 // SAFETY: a shared mapping is only written by `slice_mut`, whose callers guarantee exclusive access.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for LogMapping {}
 
-impl Mapping {
+impl LogMapping {
     /// Maps and counts this many bytes. `None`: out of memory.
-    pub fn map(len: usize, mapped: &Mapped) -> Option<Mapping> {
+    pub fn map(len: usize, mapped: &MappedBytes) -> Option<LogMapping> {
         mapped.fetch_add(len, Ordering::Relaxed);
-        Mapping::map_counted(len, mapped)
+        LogMapping::map_counted(len, mapped)
     }
 
     /// [`map`](Self::map), for bytes that are counted already; uncounts them on failure.
-    fn map_counted(len: usize, mapped: &Mapped) -> Option<Mapping> {
+    fn map_counted(len: usize, mapped: &MappedBytes) -> Option<LogMapping> {
         // SAFETY: an anonymous mapping at an address of the system's choice.
         let base = unsafe {
             libc::mmap(
@@ -50,14 +50,14 @@ impl Mapping {
         // Huge pages, if the system has them: fewer page faults and TLB misses.
         // SAFETY: the mapping just made.
         unsafe { libc::madvise(base, len, libc::MADV_HUGEPAGE) };
-        Some(Mapping { base: base.cast(), len, mapped: Some(Arc::clone(mapped)) })
+        Some(LogMapping { base: base.cast(), len, mapped: Some(Arc::clone(mapped)) })
     }
 
     /// Maps a file that has this many bytes, with room on its file system.
     ///
     /// # Errors
     /// The system's error.
-    pub fn of_file(file: &File, len: usize) -> Result<Mapping, String> {
+    pub fn of_file(file: &File, len: usize) -> Result<LogMapping, String> {
         // SAFETY: a mapping at an address of the system's choice, of a file that stays open meanwhile.
         let base = unsafe {
             libc::mmap(
@@ -73,7 +73,7 @@ impl Mapping {
             let error = std::io::Error::last_os_error();
             return Err(format!("mapping a file of {len} bytes: {error}"));
         }
-        Ok(Mapping { base: base.cast(), len, mapped: None })
+        Ok(LogMapping { base: base.cast(), len, mapped: None })
     }
 
     /// Whether it is a file.
@@ -114,7 +114,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for LogMapping {
     fn drop(&mut self) {
         // SAFETY: this handle owns the mapping, and it is the last one.
         unsafe { libc::munmap(self.base.cast(), self.len) };
@@ -129,24 +129,24 @@ impl Drop for Mapping {
 pub(super) struct Maker {
     orders: Sender<()>,
     /// `None`: out of memory.
-    made: Receiver<Option<Mapping>>,
+    made: Receiver<Option<LogMapping>>,
     /// Whether a mapping is being made.
     is_ordered: bool,
     len: usize,
-    mapped: Mapped,
+    mapped: MappedBytes,
 }
 
 impl Maker {
     /// Makes mappings of this length. `None`: the thread cannot be started; then the application's threads
     /// take the page faults.
-    pub(super) fn start(len: usize, mapped: &Mapped) -> Option<Maker> {
+    pub(super) fn start(len: usize, mapped: &MappedBytes) -> Option<Maker> {
         let (orders, to_do) = mpsc::channel();
         let (done, made) = mpsc::channel();
         let (mapped, counter) = (Arc::clone(mapped), Arc::clone(mapped));
         let work = move || {
             while to_do.recv().is_ok() {
-                let mut mapping = Mapping::map_counted(len, &counter);
-                mapping.iter_mut().for_each(Mapping::touch);
+                let mut mapping = LogMapping::map_counted(len, &counter);
+                mapping.iter_mut().for_each(LogMapping::touch);
                 if done.send(mapping).is_err() {
                     break;
                 }
@@ -170,7 +170,7 @@ impl Maker {
     }
 
     /// The finished mapping, if there is one. After a failure another one may be ordered.
-    pub(super) fn take(&mut self) -> Option<Mapping> {
+    pub(super) fn take(&mut self) -> Option<LogMapping> {
         let made = self.made.try_recv().ok()?;
         self.is_ordered = false;
         made
@@ -205,7 +205,7 @@ pub(super) mod tests {
     /// Catches a failed mapping after which no other is ever ordered, or that is counted for ever.
     #[test]
     fn after_one_that_could_not_be_made_others_can_be_ordered() {
-        let mapped = Mapped::default();
+        let mapped = MappedBytes::default();
         let mut maker = Maker::start(1 << 60, &mapped).unwrap();
         for _ in 0..3 {
             maker.order();
@@ -220,7 +220,7 @@ pub(super) mod tests {
     /// Catches a thread that takes the application's signals.
     #[test]
     fn the_maker_takes_no_signals() {
-        let _maker = Maker::start(4096, &Mapped::default()).unwrap();
+        let _maker = Maker::start(4096, &MappedBytes::default()).unwrap();
         assert!(takes_no_signals("veloc-mpi pages"));
     }
 }

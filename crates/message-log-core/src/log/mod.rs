@@ -17,15 +17,15 @@ mod tests;
 use std::collections::VecDeque;
 
 pub use arena::Arena;
-pub use event::{Call, Event, Item, Items, Links, Outcome, Shape};
+pub use event::{Call, CallOutcome, CallShape, Item, Items, Links, LogEvent};
 pub use limit::{available, Limit};
-pub use payload::{Chunk, Payload, Source};
+pub use payload::{ChunkBytes, Payload, PayloadChunk};
 
 use crate::memory::NoMemory;
-use crate::resend::closed::Closed;
-use crate::resend::streams::Link;
-use crate::status::Status;
-use crate::target::Target;
+use crate::resend::closed::ClosedMessages;
+use crate::resend::streams::MessageLink;
+use crate::status::StatusBytes;
+use crate::target::CallTarget;
 
 /// A position between two results of the sequence: before the `nth` repetition of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ pub struct Figures {
 #[derive(Debug, Default)]
 pub struct Log {
     /// By number. A part's range has no gaps; events between parts may be removed.
-    pub(crate) events: VecDeque<Event>,
+    pub(crate) events: VecDeque<LogEvent>,
     /// The number of the next event; none is used twice.
     pub(crate) next: u64,
     pub(crate) figures: Figures,
@@ -87,17 +87,17 @@ impl Log {
     }
 
     /// The event after a position.
-    pub fn get(&self, at: Position) -> Option<&Event> {
+    pub fn get(&self, at: Position) -> Option<&LogEvent> {
         self.index(at.event).map(|index| &self.events[index])
     }
 
     /// The events between two positions.
-    pub fn range(&self, begin: Position, end: Position) -> impl Iterator<Item = &Event> {
+    pub fn range(&self, begin: Position, end: Position) -> impl Iterator<Item = &LogEvent> {
         let first = self.events.partition_point(|event| event.number < begin.event);
         self.events.range(first..).take_while(move |event| event.number <= end.event)
     }
 
-    fn get_mut(&mut self, number: u64) -> Option<&mut Event> {
+    fn get_mut(&mut self, number: u64) -> Option<&mut LogEvent> {
         self.index(number).map(|index| &mut self.events[index])
     }
 
@@ -106,13 +106,18 @@ impl Log {
     /// # Errors
     /// Out of memory. The event's number is used, and the event is missing.
     #[inline(always)]
-    pub fn push(&mut self, shape: Shape, outcome: Outcome, owners: u32) -> Result<(), NoMemory> {
+    pub fn push(
+        &mut self,
+        shape: CallShape,
+        outcome: CallOutcome,
+        owners: u32,
+    ) -> Result<(), NoMemory> {
         let number = self.next;
         self.next += 1;
         self.events.try_reserve(1)?;
         self.figures.bytes += outcome.bytes();
         self.figures.peak = self.figures.peak.max(self.figures.bytes);
-        self.events.push_back(Event { number, shape, outcome, owners, repeats: 1 });
+        self.events.push_back(LogEvent { number, shape, outcome, owners, repeats: 1 });
         Ok(())
     }
 
@@ -125,7 +130,7 @@ impl Log {
     /// Adds an event that `owners` parts need, and for which there [is room](Self::has_room). Returns
     /// whether it could.
     #[inline(always)]
-    pub fn push_in_room(&mut self, shape: Shape, outcome: Outcome, owners: u32) -> bool {
+    pub fn push_in_room(&mut self, shape: CallShape, outcome: CallOutcome, owners: u32) -> bool {
         if !self.has_room() {
             // Dropping it needs a copy on the stack, so that it could not be built in place.
             std::mem::forget(outcome);
@@ -135,7 +140,7 @@ impl Log {
         self.next += 1;
         self.figures.bytes += outcome.bytes();
         self.figures.peak = self.figures.peak.max(self.figures.bytes);
-        self.events.push_back(Event { number, shape, outcome, owners, repeats: 1 });
+        self.events.push_back(LogEvent { number, shape, outcome, owners, repeats: 1 });
         true
     }
 
@@ -151,7 +156,7 @@ impl Log {
     /// could: only outcomes without requests and payloads can be equal. The caller ensures that no part
     /// has begun or ended since.
     #[inline(always)]
-    pub fn repeat(&mut self, shape: &Shape, outcome: &Outcome) -> bool {
+    pub fn repeat(&mut self, shape: &CallShape, outcome: &CallOutcome) -> bool {
         match self.events.back_mut() {
             // Compared in the order in which most differ.
             Some(last)
@@ -168,7 +173,7 @@ impl Log {
 
     /// [`repeat`](Self::repeat), for a successful call without a result.
     #[inline(always)]
-    pub fn repeat_nothing(&mut self, shape: Shape) -> bool {
+    pub fn repeat_nothing(&mut self, shape: CallShape) -> bool {
         match self.events.back_mut() {
             Some(last)
                 if last.outcome.is_nothing()
@@ -195,7 +200,7 @@ impl Log {
     }
 
     /// Sets the message of the `nth` request that the event with this number began.
-    pub fn link(&mut self, event: u64, nth: usize, link: Link) {
+    pub fn link(&mut self, event: u64, nth: usize, link: MessageLink) {
         if let Some(event) = self.get_mut(event) {
             event.outcome.links.set(nth, link);
         }
@@ -208,7 +213,8 @@ impl Log {
         match &mut event.outcome.items {
             Items::One(item) => item.began = began,
             items => {
-                let item = Item::new(Status::default(), Target::Nothing, Payload::default());
+                let item =
+                    Item::new(StatusBytes::default(), CallTarget::Nothing, Payload::default());
                 *items = Items::One(Item { began, ..item });
             }
         }
@@ -227,7 +233,7 @@ impl Log {
     }
 
     /// Adds an owner to the event after a position; it does not need the messages that it receives again.
-    pub fn own(&mut self, at: Position, closed: Option<&Closed>) {
+    pub fn own(&mut self, at: Position, closed: Option<&ClosedMessages>) {
         let Some(event) = self.get_mut(at.event) else { return };
         event.owners += 1;
         for item in event.outcome.items.as_mut_slice() {
@@ -238,7 +244,7 @@ impl Log {
 
     /// The part with this range no longer needs the messages that it receives again. Returns the freed
     /// bytes.
-    pub fn give_up(&mut self, begin: Position, end: Position, closed: &Closed) -> u64 {
+    pub fn give_up(&mut self, begin: Position, end: Position, closed: &ClosedMessages) -> u64 {
         self.each(begin, end, |event| {
             for item in event.outcome.items.as_mut_slice() {
                 item.given_up += u32::from(closed.received(item.link).is_some());
@@ -247,7 +253,7 @@ impl Log {
     }
 
     /// The part with this range, which received some messages again, no longer needs its events.
-    pub fn disown(&mut self, begin: Position, end: Position, closed: Option<&Closed>) {
+    pub fn disown(&mut self, begin: Position, end: Position, closed: Option<&ClosedMessages>) {
         self.each(begin, end, |event| {
             event.owners = event.owners.saturating_sub(1);
             for item in event.outcome.items.as_mut_slice() {
@@ -258,7 +264,7 @@ impl Log {
     }
 
     /// Changes events, and frees what is no longer needed. Returns the freed bytes.
-    fn each(&mut self, begin: Position, end: Position, change: impl Fn(&mut Event)) -> u64 {
+    fn each(&mut self, begin: Position, end: Position, change: impl Fn(&mut LogEvent)) -> u64 {
         // Without any result of the first or the last event, the part does not own it.
         let last = if end.nth > 0 && begin < end { end.event + 1 } else { end.event };
         let mut freed = 0;
@@ -311,7 +317,7 @@ impl Log {
 
     /// Removes events without owners at both ends of the sequence.
     pub fn trim(&mut self) {
-        let is_dead = |event: &&Event| event.owners == 0;
+        let is_dead = |event: &&LogEvent| event.owners == 0;
         let last = self.events.iter().rev().take_while(is_dead).count();
         // Dropped in place: moving each event out first would copy it.
         self.events.truncate(self.events.len() - last);

@@ -5,29 +5,29 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::mapping::Mapping;
+use super::mapping::LogMapping;
 
 /// The longest payload that is stored inline.
 pub(super) const INLINE: usize = 22;
 
 /// Memory of dropped chunks for reuse, and the bytes in files.
 #[derive(Debug)]
-pub struct Pool {
+pub struct ChunkPool {
     /// The size of a chunk in bytes.
     chunk: usize,
-    spare: RefCell<Vec<Mapping>>,
+    spare: RefCell<Vec<LogMapping>>,
     /// Bytes of payloads in files.
     in_files: Cell<u64>,
 }
 
-impl Pool {
+impl ChunkPool {
     /// An empty pool for chunks of this size.
-    pub fn of(chunk: usize) -> Pool {
-        Pool { chunk, spare: RefCell::default(), in_files: Cell::default() }
+    pub fn of(chunk: usize) -> ChunkPool {
+        ChunkPool { chunk, spare: RefCell::default(), in_files: Cell::default() }
     }
 
     /// Takes memory for a chunk.
-    pub fn take(&self) -> Option<Mapping> {
+    pub fn take(&self) -> Option<LogMapping> {
         self.spare.borrow_mut().pop()
     }
 
@@ -49,18 +49,18 @@ impl Pool {
 
 /// Memory with payloads, one after the other.
 #[derive(Debug)]
-pub struct Chunk {
+pub struct PayloadChunk {
     /// Present until the chunk is dropped.
-    memory: Option<Arc<Mapping>>,
+    memory: Option<Arc<LogMapping>>,
     /// Bytes of its payloads.
     live: Cell<usize>,
-    pool: Rc<Pool>,
+    pool: Rc<ChunkPool>,
 }
 
-impl Chunk {
+impl PayloadChunk {
     /// An empty chunk.
-    pub fn new(memory: Mapping, pool: &Rc<Pool>) -> Chunk {
-        Chunk { memory: Some(Arc::new(memory)), live: Cell::new(0), pool: Rc::clone(pool) }
+    pub fn new(memory: LogMapping, pool: &Rc<ChunkPool>) -> PayloadChunk {
+        PayloadChunk { memory: Some(Arc::new(memory)), live: Cell::new(0), pool: Rc::clone(pool) }
     }
 
     /// Bytes of its payloads.
@@ -88,8 +88,8 @@ impl Chunk {
     }
 
     /// Its first bytes, for copying.
-    pub fn source(&self, len: usize) -> Source {
-        Source { memory: self.memory.clone(), len, live: self.live() }
+    pub fn source(&self, len: usize) -> ChunkBytes {
+        ChunkBytes { memory: self.memory.clone(), len, live: self.live() }
     }
 
     fn come(&self, len: usize) {
@@ -107,11 +107,11 @@ impl Chunk {
     }
 }
 
-impl Drop for Chunk {
+impl Drop for PayloadChunk {
     fn drop(&mut self) {
         // Unless a checkpoint still reads it, the memory is reused; a file is removed to free its space.
         let memory = self.memory.take().and_then(Arc::into_inner);
-        let again = |memory: &Mapping| memory.size() == self.pool.chunk && !memory.is_file();
+        let again = |memory: &LogMapping| memory.size() == self.pool.chunk && !memory.is_file();
         if let Some(memory) = memory.filter(again) {
             self.pool.spare.borrow_mut().push(memory);
         }
@@ -130,17 +130,17 @@ enum Storage {
         len: u8,
         bytes: [u8; INLINE],
     },
-    Chunk(Part),
+    Chunk(ChunkPart),
 }
 
 /// Part of a chunk.
-struct Part {
-    chunk: Rc<Chunk>,
+struct ChunkPart {
+    chunk: Rc<PayloadChunk>,
     at: usize,
     len: usize,
 }
 
-impl Drop for Part {
+impl Drop for ChunkPart {
     fn drop(&mut self) {
         self.chunk.leave(self.len);
     }
@@ -148,13 +148,13 @@ impl Drop for Part {
 
 /// The current bytes of a chunk, for copying; valid as long as this value.
 #[derive(Debug)]
-pub struct Source {
-    memory: Option<Arc<Mapping>>,
+pub struct ChunkBytes {
+    memory: Option<Arc<LogMapping>>,
     len: usize,
     live: usize,
 }
 
-impl Source {
+impl ChunkBytes {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         self.memory.as_ref().map_or(&[], |memory| memory.slice(0, self.len))
@@ -201,9 +201,9 @@ impl Payload {
     }
 
     /// Part of a chunk, used only by this payload.
-    pub fn part(chunk: &Rc<Chunk>, at: usize, len: usize) -> Payload {
+    pub fn part(chunk: &Rc<PayloadChunk>, at: usize, len: usize) -> Payload {
         chunk.come(len);
-        Payload(Storage::Chunk(Part { chunk: Rc::clone(chunk), at, len }))
+        Payload(Storage::Chunk(ChunkPart { chunk: Rc::clone(chunk), at, len }))
     }
 
     /// How many bytes.
@@ -222,7 +222,7 @@ impl Payload {
     }
 
     /// Their chunk and the offset in it; `None` if stored inline.
-    pub fn home(&self) -> Option<(&Rc<Chunk>, usize)> {
+    pub fn home(&self) -> Option<(&Rc<PayloadChunk>, usize)> {
         match &self.0 {
             Storage::Chunk(part) => Some((&part.chunk, part.at)),
             Storage::Nothing | Storage::Inline { .. } => None,
@@ -237,8 +237,10 @@ impl Payload {
         match &mut self.0 {
             Storage::Nothing => write(&mut []),
             Storage::Inline { len, bytes } => write(&mut bytes[..usize::from(*len)]),
-            // SAFETY: the range belongs to this payload alone, which nobody shares yet.
-            Storage::Chunk(Part { chunk, at, len }) => write(unsafe { chunk.bytes_mut(*at, *len) }),
+            Storage::Chunk(ChunkPart { chunk, at, len }) => {
+                // SAFETY: the range belongs to this payload alone, which nobody shares yet.
+                write(unsafe { chunk.bytes_mut(*at, *len) })
+            }
         }
     }
 
@@ -247,7 +249,7 @@ impl Payload {
         match &self.0 {
             Storage::Nothing => &[],
             Storage::Inline { len, bytes } => &bytes[..usize::from(*len)],
-            Storage::Chunk(Part { chunk, at, len }) => chunk.bytes(*at, *len),
+            Storage::Chunk(ChunkPart { chunk, at, len }) => chunk.bytes(*at, *len),
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn event(tag: i32, len: usize, arena: &mut Arena) -> (Shape, Outcome) {
-    let shape = Shape { tag: Some(tag), ..Shape::new(Call("MPI_Recv")) };
-    let mut outcome = Outcome::of(0);
+fn event(tag: i32, len: usize, arena: &mut Arena) -> (CallShape, CallOutcome) {
+    let shape = CallShape { tag: Some(tag), ..CallShape::new(Call("MPI_Recv")) };
+    let mut outcome = CallOutcome::of(0);
     if len > 0 {
         outcome.items = Items::One(Item::new(
-            crate::status::Status::default(),
-            crate::target::Target::Nothing,
+            crate::status::StatusBytes::default(),
+            crate::target::CallTarget::Nothing,
             arena.keep(len, |_| Ok(())).unwrap(),
         ));
     }
@@ -116,7 +116,7 @@ fn memory_is_used_again() {
 /// Catches a call that is taken for another because one of the two runs has made no hash of what it sends.
 #[test]
 fn what_is_sent_is_compared_if_both_runs_say_it() {
-    let shape = |tag, sum| Shape { tag: Some(tag), sum, ..Shape::new(Call("MPI_Send")) };
+    let shape = |tag, sum| CallShape { tag: Some(tag), sum, ..CallShape::new(Call("MPI_Send")) };
     for (sum, replayed, is) in [(5, 5, true), (5, 6, false), (5, 0, true), (0, 5, true)] {
         assert_eq!(shape(1, sum).is(&shape(1, replayed)), is, "{sum} {replayed}");
         assert!(!shape(1, sum).is(&shape(2, replayed)));

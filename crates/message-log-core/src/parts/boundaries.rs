@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use super::{Fault, Instance, Instances, Open, Parts, Replay, Stack, KEEP, RESEND};
+use super::{Fault, Instance, Instances, OpenPart, Parts, Replay, Stack, KEEP, RESEND};
 use crate::log::Position;
 use crate::memory::{self, NoMemory};
-use crate::resend::closed::Closed;
+use crate::resend::closed::ClosedMessages;
 
 impl Parts {
     /// Begins to record a part.
@@ -38,7 +38,7 @@ impl Parts {
             Instance { id, flags, number, since, begin, begun, end, around, broken, mark, closed };
         self.unsettled.add(number, instance.closed.as_deref());
         self.instances.all.push(instance);
-        self.open.0.push(Open::Record(number));
+        self.open.0.push(OpenPart::Record(number));
         self.boundaries.pass(flags);
         Ok(())
     }
@@ -49,7 +49,7 @@ impl Parts {
     /// It is not the innermost open one.
     pub fn end(&mut self, id: i32) -> Result<(), Fault> {
         let number = match self.open.innermost() {
-            Some(Open::Record(number)) if self.instances.is(*number, id) => *number,
+            Some(OpenPart::Record(number)) if self.instances.is(*number, id) => *number,
             _ => return Err(not_innermost(self, "ends", id)),
         };
         self.open.0.pop();
@@ -88,7 +88,14 @@ impl Parts {
             self.open.pass_by(cursor, instance);
         }
         let passed = None;
-        self.open.0.push(Open::Replay(Replay { instance, cursor, begun, is_step, since, passed }));
+        self.open.0.push(OpenPart::Replay(Replay {
+            instance,
+            cursor,
+            begun,
+            is_step,
+            since,
+            passed,
+        }));
         self.can_repeat = false;
         self.boundaries.pass(flags);
         Ok(())
@@ -127,7 +134,7 @@ impl Parts {
     /// It is not the innermost open part, it has failed, or calls are missing.
     pub fn replay_end(&mut self, id: i32) -> Result<(), Fault> {
         let (number, cursor) = match self.open.innermost() {
-            Some(Open::Replay(replay)) if self.instances.is(replay.instance, id) => {
+            Some(OpenPart::Replay(replay)) if self.instances.is(replay.instance, id) => {
                 (replay.instance, replay.cursor)
             }
             _ => return Err(not_innermost(self, "ends its replay", id)),
@@ -190,7 +197,7 @@ impl Parts {
 
     /// A run that begins inside a replay replaces the one that began there, inside the same part, in the
     /// first run. Returns the messages that that one receives again.
-    fn replace(&mut self, id: i32, at: Position) -> Option<Rc<Closed>> {
+    fn replace(&mut self, id: i32, at: Position) -> Option<Rc<ClosedMessages>> {
         let replays: Vec<Replay> = self.open.replays().copied().collect();
         let oldest = replays.iter().map(|replay| replay.instance).min()?;
         let later = self.instances.all.iter().rev().take_while(|instance| instance.number > oldest);
@@ -227,7 +234,7 @@ fn room_for_one(instances: &mut Instances, open: &mut Stack, id: i32) -> Result<
         instances.all.try_reserve(1)?;
         open.0.try_reserve(1)?;
         let mut around = memory::room(open.0.len())?;
-        around.extend(open.0.iter().map(Open::number));
+        around.extend(open.0.iter().map(OpenPart::number));
         Ok(around.into_boxed_slice())
     };
     room().map_err(|NoMemory| Fault::Text(format!("part {id}: there is no memory for it")))
@@ -236,14 +243,14 @@ fn room_for_one(instances: &mut Instances, open: &mut Stack, id: i32) -> Result<
 /// The error that names the part that is open instead.
 fn not_innermost(parts: &Parts, what: &str, id: i32) -> Fault {
     let inner = match (parts.open.innermost(), parts.innermost()) {
-        (Some(Open::Record(_)), Some(inner)) if inner == id => {
+        (Some(OpenPart::Record(_)), Some(inner)) if inner == id => {
             return Fault::Text(format!("part {id} {what} but is recorded, not replayed"));
         }
-        (Some(Open::Replay(..)), Some(inner)) if inner == id => {
+        (Some(OpenPart::Replay(..)), Some(inner)) if inner == id => {
             return Fault::Text(format!("part {id} {what} but is replayed, not recorded"));
         }
-        (Some(Open::Record(_)), Some(id)) => format!("part {id} is, and it is recorded"),
-        (Some(Open::Replay(..)), Some(id)) => format!("part {id} is, and it is replayed"),
+        (Some(OpenPart::Record(_)), Some(id)) => format!("part {id} is, and it is recorded"),
+        (Some(OpenPart::Replay(..)), Some(id)) => format!("part {id} is, and it is replayed"),
         _ => "none is".to_owned(),
     };
     Fault::Text(format!("part {id} {what} but is not the innermost open part: {inner}"))

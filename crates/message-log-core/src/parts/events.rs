@@ -1,7 +1,7 @@
 //! Calls inside parts: recording an event, or taking the next one of a replay.
 
-use super::{Divergence, Open, Parts, Replay};
-use crate::log::{Outcome, Position, Shape};
+use super::{Divergence, OpenPart, Parts, Replay};
+use crate::log::{CallOutcome, CallShape, Position};
 use crate::memory::NoMemory;
 
 impl Parts {
@@ -9,7 +9,7 @@ impl Parts {
     /// allocating.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
-        let is_recorded = |open: &Open| matches!(open, Open::Record(_));
+        let is_recorded = |open: &OpenPart| matches!(open, OpenPart::Record(_));
         !self.has_lost && self.log.has_room() && self.open.0.iter().all(is_recorded)
     }
 
@@ -18,7 +18,7 @@ impl Parts {
     /// # Errors
     /// Out of memory: the parts that need it must not be replayed.
     #[inline(always)]
-    pub fn record(&mut self, shape: Shape, outcome: Outcome) -> Result<(), NoMemory> {
+    pub fn record(&mut self, shape: CallShape, outcome: CallOutcome) -> Result<(), NoMemory> {
         if self.can_repeat && self.log.repeat(&shape, &outcome) {
             return Ok(());
         }
@@ -32,14 +32,14 @@ impl Parts {
 
     /// Logs a call without a result, if the last event has the same shape and no result either.
     #[inline(always)]
-    pub fn record_same(&mut self, shape: Shape) -> bool {
+    pub fn record_same(&mut self, shape: CallShape) -> bool {
         self.can_repeat && self.log.repeat_nothing(shape)
     }
 
     /// Logs the result of a real call, which differs from the last one, and for which there [is
     /// room](Self::has_room). Returns whether it could.
     #[inline(always)]
-    pub fn record_in_room(&mut self, shape: Shape, outcome: Outcome) -> bool {
+    pub fn record_in_room(&mut self, shape: CallShape, outcome: CallOutcome) -> bool {
         let owners = self.open.0.len() as u32;
         self.begun = self.begun.max(outcome.began);
         self.can_repeat = true;
@@ -50,7 +50,7 @@ impl Parts {
     ///
     /// # Errors
     /// It has another shape, or is beyond the part's end, or the replay has failed before.
-    pub fn next(&mut self, shape: &Shape) -> Result<Position, Divergence> {
+    pub fn next(&mut self, shape: &CallShape) -> Result<Position, Divergence> {
         let Some(Replay { instance: number, cursor, .. }) = self.open.replay() else {
             return Err(Divergence { part: -1, place: 0, logged: None, earlier: None });
         };
@@ -72,14 +72,14 @@ impl Parts {
         let after = self.log.after(cursor);
         for open in self.open.0.iter_mut().rev() {
             match open {
-                Open::Replay(replay) => {
+                OpenPart::Replay(replay) => {
                     replay.cursor = after;
                     replay.begun = replay.begun.max(began);
                     if !replay.is_step {
                         break;
                     }
                 }
-                Open::Record(number) => {
+                OpenPart::Record(number) => {
                     let instance =
                         self.instances.all.iter().rev().find(|instance| instance.number == *number);
                     // Repetitions of an event count once.

@@ -1,6 +1,6 @@
 //! Errors of parts.
 
-use crate::log::Shape;
+use crate::log::CallShape;
 
 /// Why a call on parts failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Fault {
         /// How many calls were repeated, counting equal polls once.
         made: u64,
         /// The first logged call that was not repeated.
-        logged: Shape,
+        logged: CallShape,
     },
 }
 
@@ -26,7 +26,7 @@ pub struct Divergence {
     /// How many calls of the part precede it, counting equal polls once.
     pub place: u64,
     /// The logged call at that position; `None`: the part's end.
-    pub logged: Option<Shape>,
+    pub logged: Option<CallShape>,
     /// The earlier error, if the replay had failed before.
     pub earlier: Option<String>,
 }

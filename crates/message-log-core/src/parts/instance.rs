@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use crate::log::Position;
-use crate::resend::closed::Closed;
-use crate::resend::streams::Mark;
+use crate::resend::closed::ClosedMessages;
+use crate::resend::streams::PartStart;
 
 /// One run of a part that is logged or being logged.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Instance {
     pub(crate) since: u64,
     pub(crate) begin: Position,
     /// The number of operations that its first run had begun before it, as in
-    /// [`Outcome::began`](crate::log::Outcome::began).
+    /// [`CallOutcome::began`](crate::log::CallOutcome::began).
     pub(crate) begun: u64,
     /// Its end; `None` while it is recorded.
     pub(crate) end: Option<Position>,
@@ -29,9 +29,9 @@ pub struct Instance {
     /// Why it cannot be replayed further.
     pub(crate) broken: Option<String>,
     /// Where it began among the process's messages, if they may be sent again.
-    pub(crate) mark: Option<Mark>,
+    pub(crate) mark: Option<PartStart>,
     /// The messages that its replay sends and receives again.
-    pub(crate) closed: Option<Rc<Closed>>,
+    pub(crate) closed: Option<Rc<ClosedMessages>>,
 }
 
 impl Instance {
@@ -46,26 +46,26 @@ impl Instance {
     }
 
     /// The messages that it receives again and does not log, if this many exchanges are settled.
-    pub(super) fn given_up(&self, settled: u64) -> Option<&Closed> {
+    pub(super) fn given_up(&self, settled: u64) -> Option<&ClosedMessages> {
         self.closed.as_deref().filter(|closed| closed.number < settled)
     }
 }
 
 /// An open part.
 #[derive(Clone, Copy, Debug)]
-pub enum Open {
+pub enum OpenPart {
     /// The instance with this number is recorded.
     Record(u64),
     /// The instance with this number is replayed.
     Replay(Replay),
 }
 
-impl Open {
+impl OpenPart {
     /// The instance's number.
     pub fn number(&self) -> u64 {
         match self {
-            Open::Record(number) => *number,
-            Open::Replay(replay) => replay.instance,
+            OpenPart::Record(number) => *number,
+            OpenPart::Replay(replay) => replay.instance,
         }
     }
 
@@ -73,8 +73,8 @@ impl Open {
     #[inline]
     pub(super) fn replay(&self) -> Option<&Replay> {
         match self {
-            Open::Replay(replay) => Some(replay),
-            Open::Record(_) => None,
+            OpenPart::Replay(replay) => Some(replay),
+            OpenPart::Record(_) => None,
         }
     }
 }

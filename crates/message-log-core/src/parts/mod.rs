@@ -34,10 +34,10 @@ mod unsettled;
 use std::rc::Rc;
 
 use crate::log::{Log, Position};
-use crate::resend::closed::Closed;
+use crate::resend::closed::ClosedMessages;
 
 pub use fault::{Divergence, Fault};
-pub use instance::{Instance, Open, Replay};
+pub use instance::{Instance, OpenPart, Replay};
 pub use instances::{CommOrigin, Instances, NeededBy};
 pub use open::Stack;
 pub use replaying::Replaying;
@@ -70,7 +70,7 @@ pub struct Parts {
     /// Whether an instance has failed while it was recorded.
     has_lost: bool,
     /// Messages that instances receive again, for runs not yet replaced: id, position, messages.
-    pub(crate) replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
+    pub(crate) replaced: Vec<(i32, Position, Option<Rc<ClosedMessages>>)>,
     unsettled: Unsettled,
     boundaries: Boundaries,
 }
@@ -92,8 +92,8 @@ impl Parts {
     pub fn continued(
         log: Log,
         instances: Vec<Instance>,
-        open: Vec<Open>,
-        replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
+        open: Vec<OpenPart>,
+        replaced: Vec<(i32, Position, Option<Rc<ClosedMessages>>)>,
         (numbers, begun): (u64, u64),
     ) -> Parts {
         let has_lost = instances.iter().any(|instance| instance.broken.is_some());

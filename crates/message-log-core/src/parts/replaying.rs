@@ -1,7 +1,7 @@
 //! A replay at its next call.
 
 use super::instance::{Instance, Replay};
-use crate::log::{Event, Log, Shape};
+use crate::log::{CallShape, Log, LogEvent};
 
 /// The innermost replay, and the run that it repeats.
 #[derive(Clone, Copy, Debug)]
@@ -18,14 +18,14 @@ impl<'a> Replaying<'a> {
     }
 
     /// The next event.
-    pub fn next(&self) -> Option<&'a Event> {
+    pub fn next(&self) -> Option<&'a LogEvent> {
         let at_end = self.instance.end.is_some_and(|end| self.replay.cursor >= end);
         let event = self.log.get(self.replay.cursor).filter(|_| !at_end)?;
         self.instance.broken.is_none().then_some(event)
     }
 
     /// The event that a call of this shape would take.
-    pub fn peek(&self, shape: &Shape) -> Option<&'a Event> {
+    pub fn peek(&self, shape: &CallShape) -> Option<&'a LogEvent> {
         self.next().filter(|event| event.shape.is(shape))
     }
 
@@ -36,7 +36,7 @@ impl<'a> Replaying<'a> {
 
     /// The call in the part that began the operation with this number: how many calls precede it, and its
     /// shape.
-    pub fn beginner(&self, began: u64) -> Option<(u64, Shape)> {
+    pub fn beginner(&self, began: u64) -> Option<(u64, CallShape)> {
         let begin = self.instance.begin;
         let mut events = self.log.range(begin, self.replay.cursor);
         let event = events.find(|event| event.outcome.began == began)?;
@@ -44,7 +44,7 @@ impl<'a> Replaying<'a> {
     }
 
     /// How many calls right before the next one match `is_such`.
-    pub fn run_before(&self, is_such: impl Fn(&Shape) -> bool) -> u64 {
+    pub fn run_before(&self, is_such: impl Fn(&CallShape) -> bool) -> u64 {
         let events = self.log.range(self.instance.begin, self.replay.cursor);
         // The next event may be in the range, too.
         let events = events.take_while(|event| event.number < self.replay.cursor.event);

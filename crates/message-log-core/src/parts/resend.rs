@@ -3,14 +3,14 @@
 use std::rc::Rc;
 
 use super::unsettled::Unsettled;
-use super::{Instance, Open, Parts, RESEND};
-use crate::resend::closed::Closed;
-use crate::resend::streams::Mark;
+use super::{Instance, OpenPart, Parts, RESEND};
+use crate::resend::closed::ClosedMessages;
+use crate::resend::streams::PartStart;
 
 impl Parts {
     /// Sets the mark of the innermost open part, which has just begun, among the process's messages.
-    pub fn mark(&mut self, mark: Mark) {
-        if let Some(Open::Record(number)) = self.open.innermost().copied() {
+    pub fn mark(&mut self, mark: PartStart) {
+        if let Some(OpenPart::Record(number)) = self.open.innermost().copied() {
             if let Some(instance) = self.instances.get_mut(number) {
                 instance.mark = Some(mark);
             }
@@ -18,14 +18,14 @@ impl Parts {
     }
 
     /// The mark of the innermost open part, with the number of its instance.
-    pub fn marked(&self) -> Option<(u64, Mark)> {
-        let Some(Open::Record(number)) = self.open.innermost() else { return None };
+    pub fn marked(&self) -> Option<(u64, PartStart)> {
+        let Some(OpenPart::Record(number)) = self.open.innermost() else { return None };
         Some((*number, self.instances.get(*number)?.mark?))
     }
 
     /// A replay of this instance will send and receive these messages again. They are logged until that
     /// is [settled](Self::drop_settled).
-    pub fn close(&mut self, number: u64, closed: &Rc<Closed>) {
+    pub fn close(&mut self, number: u64, closed: &Rc<ClosedMessages>) {
         self.unsettled.add(number, Some(closed));
         if let Some(instance) = self.instances.get_mut(number) {
             instance.closed = Some(Rc::clone(closed));
@@ -81,7 +81,7 @@ impl Parts {
     /// The messages that are sent and received again now: of the outermost replay that includes the
     /// current call and whose messages all processes know. A message may begin in a part inside it and
     /// end after that.
-    pub fn closed(&self) -> Option<&Closed> {
+    pub fn closed(&self) -> Option<&ClosedMessages> {
         let mut common = None;
         for replay in self.open.replays().rev() {
             let instance = self.instances.get(replay.instance)?;

@@ -4,10 +4,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::log::{Arena, Call, Event, Item, Items, Outcome, Shape};
-use crate::status::Status;
+use crate::log::{Arena, Call, CallOutcome, CallShape, Item, Items, LogEvent};
+use crate::status::StatusBytes;
 use crate::store::tests::moved;
-use crate::target::Target;
+use crate::target::CallTarget;
 
 /// A call: its shape, and what it received. Polls receive nothing and are all equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +19,13 @@ struct Message {
 impl Message {
     const POLL: Message = Message { tag: -1, len: 0 };
 
-    fn shape(self) -> Shape {
+    fn shape(self) -> CallShape {
         let call = if self == Message::POLL { Call("MPI_Iprobe") } else { Call("MPI_Recv") };
-        Shape { tag: Some(self.tag), ..Shape::new(call) }
+        CallShape { tag: Some(self.tag), ..CallShape::new(call) }
     }
 
-    fn outcome(self, arena: &mut Arena) -> Outcome {
-        let mut outcome = Outcome::of(0);
+    fn outcome(self, arena: &mut Arena) -> CallOutcome {
+        let mut outcome = CallOutcome::of(0);
         if self == Message::POLL {
             return outcome;
         }
@@ -34,12 +34,12 @@ impl Message {
             Ok(())
         };
         let payload = arena.keep(self.len, fill).unwrap();
-        outcome.items = Items::One(Item::new(Status::default(), Target::Nothing, payload));
+        outcome.items = Items::One(Item::new(StatusBytes::default(), CallTarget::Nothing, payload));
         outcome
     }
 
     /// Whether an event belongs to this call and has its bytes.
-    fn is(self, event: &Event) -> bool {
+    fn is(self, event: &LogEvent) -> bool {
         let is_own = |bytes: &[u8]| {
             bytes.len() == self.len && bytes.iter().all(|byte| *byte == self.tag as u8)
         };

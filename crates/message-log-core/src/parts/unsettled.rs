@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::instance::Instance;
-use crate::resend::closed::Closed;
+use crate::resend::closed::ClosedMessages;
 
 /// The instances whose verdicts are not settled.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Unsettled {
     }
 
     /// This instance logs the messages that it receives again, if necessary.
-    pub(super) fn add(&mut self, number: u64, closed: Option<&Closed>) {
+    pub(super) fn add(&mut self, number: u64, closed: Option<&ClosedMessages>) {
         let kept = closed.filter(|closed| closed.number >= self.settled);
         self.instances.extend(kept.map(|closed| (closed.number, number)));
     }

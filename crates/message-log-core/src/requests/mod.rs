@@ -14,5 +14,5 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use request::{General, Life, Plain, Request};
+pub use request::{General, MpiRequest, PlainRequest, RequestLife};
 pub use table::{EntryPosition, Requests};

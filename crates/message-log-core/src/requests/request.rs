@@ -1,12 +1,12 @@
 //! A request: the call that began it, where it receives, and whether MPI has it.
 
 use crate::counting::Counted;
-use crate::log::{Call, Shape};
-use crate::target::Target;
+use crate::log::{Call, CallShape};
+use crate::target::CallTarget;
 
 /// How MPI knows a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum RequestLife {
     /// As the original request.
     Real,
     /// As a generalized request that the replay of the instance with this number has begun.
@@ -30,19 +30,19 @@ pub enum General {
 
 /// An active or persistent request.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct MpiRequest {
     /// The call that began it or, if it is persistent, created it.
-    pub shape: Shape,
+    pub shape: CallShape,
     /// Where it receives.
-    pub target: Target,
+    pub target: CallTarget,
     /// The data to send, if the request is persistent.
-    pub source: Target,
+    pub source: CallTarget,
     /// The address of the application's handle when it began.
     pub place: usize,
     /// Whether it receives a message, whose size the status tells.
     pub is_message: bool,
     /// The number of the operation that began it, 0: outside parts. See
-    /// [`Outcome::began`](crate::log::Outcome::began).
+    /// [`CallOutcome::began`](crate::log::CallOutcome::began).
     pub began: u64,
     /// The number of the operation that created it, if it is persistent; 0: outside parts.
     pub made: u64,
@@ -55,7 +55,7 @@ pub struct Request {
     /// The state of a generalized request of the application, which a replay begins too.
     pub general: Option<General>,
     /// How MPI knows it.
-    pub life: Life,
+    pub life: RequestLife,
     /// Whether it was cancelled.
     pub cancelled: bool,
     /// The operation that the request's completion counts.
@@ -64,13 +64,13 @@ pub struct Request {
     pub again: Option<usize>,
 }
 
-impl Request {
+impl MpiRequest {
     /// A request that began outside parts and counts nothing.
-    pub fn new(shape: Shape, target: Target, is_message: bool) -> Request {
-        Request {
+    pub fn new(shape: CallShape, target: CallTarget, is_message: bool) -> MpiRequest {
+        MpiRequest {
             shape,
             target,
-            source: Target::Nothing,
+            source: CallTarget::Nothing,
             place: 0,
             is_message,
             began: 0,
@@ -79,7 +79,7 @@ impl Request {
             persistent: false,
             active: false,
             general: None,
-            life: Life::Real,
+            life: RequestLife::Real,
             cancelled: false,
             counted: Counted::Nothing,
             again: None,
@@ -89,14 +89,14 @@ impl Request {
     /// Resets everything but its shape.
     #[inline(always)]
     pub(super) fn reset(&mut self) {
-        self.target = Target::Nothing;
-        self.source = Target::Nothing;
+        self.target = CallTarget::Nothing;
+        self.source = CallTarget::Nothing;
         self.place = 0;
         self.is_message = false;
         (self.began, self.made, self.since) = (0, 0, 0);
         (self.persistent, self.active, self.cancelled) = (false, false, false);
         self.general = None;
-        self.life = Life::Real;
+        self.life = RequestLife::Real;
         self.counted = Counted::Nothing;
         self.again = None;
     }
@@ -104,13 +104,13 @@ impl Request {
     /// Whether its handle is certainly unique: only for a receive from another process.
     pub(super) fn is_unique(&self) -> bool {
         let is_own = self.persistent || self.general.is_some();
-        is_own || self.life != Life::Real || self.is_message
+        is_own || self.life != RequestLife::Real || self.is_message
     }
 }
 
 /// A send or a receive that began outside parts: what is needed if it completes inside one.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plain {
+pub struct PlainRequest {
     /// The call that began it.
     pub call: Call,
     /// The communicator's handle.
@@ -129,12 +129,12 @@ pub struct Plain {
     pub counted: Counted,
 }
 
-impl Plain {
-    pub(super) fn known(&self) -> Request {
-        let Plain { call, comm, place, receives, buf, count, datatype, counted } = *self;
+impl PlainRequest {
+    pub(super) fn known(&self) -> MpiRequest {
+        let PlainRequest { call, comm, place, receives, buf, count, datatype, counted } = *self;
         let target =
-            if receives { Target::Plain { buf, count, datatype } } else { Target::Nothing };
-        let shape = Shape { comm, ..Shape::new(call) };
-        Request { place, counted, ..Request::new(shape, target, receives) }
+            if receives { CallTarget::Plain { buf, count, datatype } } else { CallTarget::Nothing };
+        let shape = CallShape { comm, ..CallShape::new(call) };
+        MpiRequest { place, counted, ..MpiRequest::new(shape, target, receives) }
     }
 }

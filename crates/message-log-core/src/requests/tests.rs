@@ -6,19 +6,19 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::counting::Counted;
-use crate::log::{Call, Shape};
-use crate::target::Target;
+use crate::log::{Call, CallShape};
+use crate::target::CallTarget;
 
 /// A request that is recognised by its number.
-fn request(began: u64, is_message: bool) -> Request {
-    let shape = Shape::new(Call("MPI_Irecv"));
-    Request { began, ..Request::new(shape, Target::Nothing, is_message) }
+fn request(began: u64, is_message: bool) -> MpiRequest {
+    let shape = CallShape::new(Call("MPI_Irecv"));
+    MpiRequest { began, ..MpiRequest::new(shape, CallTarget::Nothing, is_message) }
 }
 
 /// The number of a request; of a plain one, its buffer.
-fn number_of(request: Request) -> u64 {
+fn number_of(request: MpiRequest) -> u64 {
     match request.target {
-        Target::Plain { buf, .. } => buf as u64,
+        CallTarget::Plain { buf, .. } => buf as u64,
         _ => request.began,
     }
 }
@@ -42,7 +42,7 @@ proptest! {
                     let buf = number as usize;
                     let counted = Counted::Nothing;
                     let receives = true;
-                    let plain = Plain {
+                    let plain = PlainRequest {
                         call,
                         comm: 0,
                         place: 0,
@@ -75,9 +75,9 @@ proptest! {
                         continue;
                     }
                     let begun = table.insert_in_room(handle).unwrap();
-                    let fresh = Request::new(begun.shape, Target::Nothing, false);
+                    let fresh = MpiRequest::new(begun.shape, CallTarget::Nothing, false);
                     prop_assert_eq!(format!("{:?}", begun), format!("{:?}", fresh));
-                    *begun = Request { persistent: true, cancelled: true, ..request(number, true) };
+                    *begun = MpiRequest { persistent: true, cancelled: true, ..request(number, true) };
                     model.insert(handle, (number, false));
                 }
                 5 => {
@@ -134,8 +134,8 @@ fn requests_that_are_done_at_once_may_share_a_handle() {
 #[test]
 fn requests_that_share_a_handle_are_told_apart_by_their_places() {
     let mut table = Requests::default();
-    let at = |began, place| Request { place, ..request(began, false) };
-    let send = |place| Plain {
+    let at = |began, place| MpiRequest { place, ..request(began, false) };
+    let send = |place| PlainRequest {
         call: Call("MPI_Isend"),
         comm: 0,
         place,
@@ -149,7 +149,7 @@ fn requests_that_share_a_handle_are_told_apart_by_their_places() {
     table.insert(8, at(1, 200)).unwrap();
     assert!(table.insert_plain(8, send(300)).unwrap().is_none());
     table.insert(8, at(2, 400)).unwrap();
-    let began = |request: Option<Request>| request.map(|request| request.began);
+    let began = |request: Option<MpiRequest>| request.map(|request| request.began);
     assert_eq!(began(table.remove(8, 300)), Some(0));
     assert_eq!(began(table.remove(8, 400)), Some(2));
     assert_eq!(began(table.remove(8, 100)), Some(0));

@@ -12,14 +12,14 @@ use crate::memory::NoMemory;
 
 /// The group of an intracommunicator.
 #[derive(Debug)]
-pub struct Group {
+pub struct ProcessGroup {
     /// Its number.
     pub number: u64,
     /// The ranks of its processes in `MPI_COMM_WORLD`.
     pub world: Rc<[u32]>,
 }
 
-impl Group {
+impl ProcessGroup {
     /// The rank in `MPI_COMM_WORLD` of a process of the group.
     #[inline]
     pub fn process(&self, rank: c_int) -> Option<u32> {
@@ -41,7 +41,7 @@ pub struct Comms {
     pub outgoing: Shortcuts,
     /// Streams from others, by the arguments of calls.
     pub incoming: Shortcuts,
-    groups: Vec<Group>,
+    groups: Vec<ProcessGroup>,
     /// The processes and the number of communicators made for them, by the digest of the processes.
     made: HashMap<u64, (Rc<[u32]>, u64)>,
 }
@@ -65,7 +65,7 @@ impl Comms {
 
     /// The group at an index.
     #[inline]
-    pub fn group(&self, place: GroupIndex) -> &Group {
+    pub fn group(&self, place: GroupIndex) -> &ProcessGroup {
         &self.groups[place.0 as usize]
     }
 
@@ -89,7 +89,7 @@ impl Comms {
         digest.write_u64(*before);
         *before += 1;
         self.known.insert(handle, GroupIndex(self.groups.len() as u32));
-        self.groups.push(Group { number: digest.finish(), world: Rc::clone(world) });
+        self.groups.push(ProcessGroup { number: digest.finish(), world: Rc::clone(world) });
         self.handles_change();
     }
 

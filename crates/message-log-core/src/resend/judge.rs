@@ -3,17 +3,17 @@
 use std::ffi::c_int;
 use std::rc::Rc;
 
-use super::closed::Closed;
+use super::closed::ClosedMessages;
 use super::not_resent::NotResent;
-use super::report::{Report, Subject};
-use super::streams::{Mark, Streams};
-use super::tightness::{self, TightnessCheck, Verdict};
+use super::report::{ProcessReport, Subject};
+use super::streams::{PartStart, Streams};
+use super::tightness::{self, TightnessCheck, TightnessVerdict};
 use super::verdicts::Verdicts;
 use crate::parts::Parts;
 
 /// Finds the verdicts, the same on all processes, as all have the same reports.
 #[derive(Debug)]
-pub struct Judge {
+pub struct PartJudge {
     /// The number of entries that fit in a report.
     room: usize,
     tightness: TightnessCheck,
@@ -28,10 +28,10 @@ pub struct Judge {
     pub resent: u64,
 }
 
-impl Judge {
+impl PartJudge {
     /// Before anything was sent in the run with this number. Reports have room for this many entries.
-    pub fn new(room: usize, run: u64) -> Judge {
-        Judge {
+    pub fn new(room: usize, run: u64) -> PartJudge {
+        PartJudge {
             room,
             tightness: TightnessCheck::default(),
             not_resent: NotResent::default(),
@@ -44,16 +44,21 @@ impl Judge {
 
     /// The report on a part that has ended, its subject, and the number of the exchange. `mark` is from its
     /// beginning.
-    pub fn report(&mut self, streams: &mut Streams, id: i32, mark: Mark) -> (Report, Subject, u64) {
+    pub fn report(
+        &mut self,
+        streams: &mut Streams,
+        id: i32,
+        mark: PartStart,
+    ) -> (ProcessReport, Subject, u64) {
         let known = self.verdicts.known();
-        let report = Report { known, ..streams.end(mark, self.room) };
+        let report = ProcessReport { known, ..streams.end(mark, self.room) };
         (report, Subject::Part { id, nth: mark.nth() }, self.verdicts.begin())
     }
 
     /// The report on a restart, once.
-    pub fn origin(&mut self) -> Option<(Report, Subject)> {
+    pub fn origin(&mut self) -> Option<(ProcessReport, Subject)> {
         let origin = self.verdicts.take_origin()?;
-        let report = Report { known: self.verdicts.settled(), ..Report::default() };
+        let report = ProcessReport { known: self.verdicts.settled(), ..ProcessReport::default() };
         Some((report, Subject::Resumed(origin)))
     }
 
@@ -64,22 +69,22 @@ impl Judge {
         streams: &mut Streams,
         parts: &mut Parts,
         (instance, number): (u64, u64),
-        reports: Result<Vec<(Report, Subject)>, String>,
+        reports: Result<Vec<(ProcessReport, Subject)>, String>,
     ) -> Option<String> {
         let (verdict, least) = match reports {
             Ok(reports) => (self.tightness.judge(&reports), least_known(&reports)),
-            Err(text) => (Verdict::Misused(text), None),
+            Err(text) => (TightnessVerdict::Misused(text), None),
         };
         self.verdicts.record(number, least);
         let mut why = None;
         match verdict {
-            Verdict::RightTight(closed) => {
+            TightnessVerdict::RightTight(closed) => {
                 let own = u32::try_from(rank).unwrap_or(0);
-                let closed = Closed::new(streams, own, number, &closed);
+                let closed = ClosedMessages::new(streams, own, number, &closed);
                 parts.close(instance, &Rc::new(closed));
             }
-            Verdict::Logged(reason) => why = Some(reason),
-            Verdict::Misused(text) => parts.instances_mut().invalidate(instance, &text),
+            TightnessVerdict::Logged(reason) => why = Some(reason),
+            TightnessVerdict::Misused(text) => parts.instances_mut().invalidate(instance, &text),
         }
         self.dropped += parts.drop_settled(self.verdicts.settled());
         why
@@ -91,7 +96,11 @@ impl Judge {
     }
 
     /// All processes have reported what they restart from: decides which earlier messages are sent again.
-    pub fn agree(&mut self, parts: &mut Parts, reports: Result<Vec<(Report, Subject)>, String>) {
+    pub fn agree(
+        &mut self,
+        parts: &mut Parts,
+        reports: Result<Vec<(ProcessReport, Subject)>, String>,
+    ) {
         let different = match &reports {
             Ok(reports) => tightness::difference(reports),
             Err(text) => Some(text.clone()),
@@ -109,7 +118,7 @@ impl Judge {
 }
 
 /// The minimum of the numbers of verdicts that the processes knew; `None` if their reports do not match.
-fn least_known(reports: &[(Report, Subject)]) -> Option<u64> {
+fn least_known(reports: &[(ProcessReport, Subject)]) -> Option<u64> {
     if tightness::difference(reports).is_some() {
         return None;
     }

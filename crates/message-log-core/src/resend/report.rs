@@ -6,7 +6,7 @@ use super::verdicts::CheckpointOrigin;
 
 /// The subject of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// A stream to another process.
     #[default]
     Sent,
@@ -18,9 +18,9 @@ pub enum Kind {
 
 /// Counters of a stream, or of a communicator's collective calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
+pub struct ReportEntry {
     /// The subject.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// The communicator's number, common to all its processes.
     pub comm: u64,
     /// The other process; for collective calls, the size of the communicator.
@@ -102,7 +102,7 @@ impl fmt::Display for Doubt {
 
 /// One process's report on a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ProcessReport {
     /// The number of entries, even if they do not fit.
     pub needed: u64,
     /// Why its messages are not all known to both ends, if so.
@@ -110,7 +110,7 @@ pub struct Report {
     /// The number of verdicts that the process knew or, at a restart, that were settled.
     pub known: u64,
     /// The entries; empty if there are too many.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ReportEntry>,
 }
 
 /// Numbers of a report before its entries.
@@ -136,7 +136,7 @@ pub const fn words(room: usize) -> usize {
     HEAD + room * ENTRY
 }
 
-impl Report {
+impl ProcessReport {
     /// Encodes it with room for `entries` entries.
     pub fn pack(&self, of: Subject, room: usize) -> Vec<u64> {
         let mut words = Vec::with_capacity(self::words(room));
@@ -151,9 +151,9 @@ impl Report {
         words.extend(of);
         for entry in self.entries.iter().take(room) {
             let kind = match entry.kind {
-                Kind::Sent => 0,
-                Kind::Received => 1,
-                Kind::Collective => 2,
+                EntryKind::Sent => 0,
+                EntryKind::Received => 1,
+                EntryKind::Collective => 2,
             };
             let flags = u64::from(entry.untidy) << 8;
             words.extend([
@@ -171,9 +171,9 @@ impl Report {
     }
 
     /// Decodes what [`pack`](Self::pack) returned; with its subject.
-    pub fn unpack(words: &[u64]) -> (Report, Subject) {
+    pub fn unpack(words: &[u64]) -> (ProcessReport, Subject) {
         let [needed, flags, known, first, second, third, ..] = *words else {
-            return (Report::default(), Subject::Nothing);
+            return (ProcessReport::default(), Subject::Nothing);
         };
         let of = match flags >> 2 {
             PART => Subject::Part { id: first as u32 as i32, nth: second },
@@ -185,11 +185,11 @@ impl Report {
         let room = (words.len() - HEAD) / ENTRY;
         let has_all = usize::try_from(needed).is_ok_and(|needed| needed <= room);
         let count = if has_all { needed as usize } else { 0 };
-        let entry = |words: &[u64]| Entry {
+        let entry = |words: &[u64]| ReportEntry {
             kind: match words[0] & 0xff {
-                0 => Kind::Sent,
-                1 => Kind::Received,
-                _ => Kind::Collective,
+                0 => EntryKind::Sent,
+                1 => EntryKind::Received,
+                _ => EntryKind::Collective,
             },
             untidy: words[0] >> 8 & 1 == 1,
             tag: (words[0] >> 32) as u32 as i32,
@@ -202,6 +202,6 @@ impl Report {
         };
         let entries = words[HEAD..].chunks_exact(ENTRY).take(count).map(entry).collect();
         let doubt = DOUBTS[(flags & 3) as usize];
-        (Report { needed, doubt, known, entries }, of)
+        (ProcessReport { needed, doubt, known, entries }, of)
     }
 }

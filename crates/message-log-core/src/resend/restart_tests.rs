@@ -8,16 +8,16 @@ use std::ffi::c_int;
 
 use proptest::prelude::*;
 
-use super::judge::Judge;
-use super::report::{Report, Subject};
-use super::streams::{Stream, Streams};
+use super::judge::PartJudge;
+use super::report::{ProcessReport, Subject};
+use super::streams::{MessageStream, Streams};
 use super::verdicts::{CheckpointOrigin, Verdicts};
-use crate::log::{Arena, Call, Item, Items, Links, Outcome, Payload, Shape};
+use crate::log::{Arena, Call, CallOutcome, CallShape, Item, Items, Links, Payload};
 use crate::parts::{Instance, Parts, Source, RESEND};
-use crate::status::Status;
-use crate::store::settled::Settled;
+use crate::status::StatusBytes;
+use crate::store::settled::SettledPosition;
 use crate::store::tests::{read, written};
-use crate::target::Target;
+use crate::target::CallTarget;
 
 const PROCESSES: usize = 3;
 const ROOM: usize = 16;
@@ -104,7 +104,7 @@ fn program(parts: &[Part]) -> Vec<Do> {
 struct Stored {
     /// The packed log, and its chunks.
     log: (Vec<u8>, Vec<Vec<u8>>),
-    settled: Settled,
+    settled: SettledPosition,
 }
 
 struct Process {
@@ -112,7 +112,7 @@ struct Process {
     parts: Parts,
     arena: Arena,
     streams: Streams,
-    judge: Judge,
+    judge: PartJudge,
     /// The number of completed steps of the program.
     done: usize,
     /// Reports sent whose verdicts are not known yet: the instance, and the number of the exchange.
@@ -134,7 +134,7 @@ struct Job {
     /// By the index of the checkpoint in the program.
     stored: HashMap<usize, Vec<Option<Stored>>>,
     /// The reports of each process, in order.
-    reported: Vec<Vec<(Report, Subject)>>,
+    reported: Vec<Vec<(ProcessReport, Subject)>>,
     /// What replays did with messages of the processes that run now, by the index in the program.
     again: HashMap<(usize, usize), Again>,
     run: u64,
@@ -147,7 +147,7 @@ impl Process {
             parts: Parts::default(),
             arena: Arena::default(),
             streams: Streams::default(),
-            judge: Judge::new(ROOM, run),
+            judge: PartJudge::new(ROOM, run),
             done: 0,
             reported: VecDeque::new(),
             known: 0,
@@ -173,8 +173,9 @@ impl Process {
         self.arena.keep(1, fill).unwrap()
     }
 
-    fn streams(&self) -> (Stream, Stream) {
-        let stream = |peer: usize| Stream { comm: 7, peer: (peer % PROCESSES) as u32, tag: 0 };
+    fn streams(&self) -> (MessageStream, MessageStream) {
+        let stream =
+            |peer: usize| MessageStream { comm: 7, peer: (peer % PROCESSES) as u32, tag: 0 };
         (stream(self.rank + 1), stream(self.rank + PROCESSES - 1))
     }
 }
@@ -207,7 +208,9 @@ impl Job {
                 return false;
             }
             // Packed and unpacked, as between processes.
-            let travel = |(report, of): &(Report, Subject)| Report::unpack(&report.pack(*of, ROOM));
+            let travel = |(report, of): &(ProcessReport, Subject)| {
+                ProcessReport::unpack(&report.pack(*of, ROOM))
+            };
             let reports =
                 self.reported.iter().map(|reported| travel(&reported[own.known])).collect();
             own.reported.pop_front();
@@ -271,7 +274,7 @@ impl Job {
             Do::Exchange(call) => self.exchange(rank, call),
             Do::Uncounted => own.streams.unknown(),
             Do::Checkpoint => {
-                let settled = Settled::of(&own.judge, &own.parts);
+                let settled = SettledPosition::of(&own.judge, &own.parts);
                 let stored = Stored { log: written(&own.parts), settled };
                 let all = self.stored.entry(own.done).or_insert_with(|| vec![None; PROCESSES]);
                 all[rank] = Some(stored);
@@ -285,18 +288,22 @@ impl Job {
     fn exchange(&mut self, rank: usize, call: u8) {
         let own = &mut self.all[rank];
         let before = (rank + PROCESSES - 1) % PROCESSES;
-        let shape = |name, call: u8| Shape { tag: Some(call.into()), ..Shape::new(Call(name)) };
+        let shape =
+            |name, call: u8| CallShape { tag: Some(call.into()), ..CallShape::new(Call(name)) };
         let (send, receive) = (shape("MPI_Send", call), shape("MPI_Recv", call));
         let (to, from) = own.streams();
         if own.parts.open().source() == Some(Source::Mpi) {
             let link = own.streams.sent(to, true);
             own.streams.send_done(link, true);
-            own.parts.record(send, Outcome { links: Links::One(link), ..Outcome::of(0) }).unwrap();
+            own.parts
+                .record(send, CallOutcome { links: Links::One(link), ..CallOutcome::of(0) })
+                .unwrap();
             let payload = own.keep(value(call, before));
             let link = Some(own.streams.received_at_once(from, true));
-            let item = Item { link, ..Item::new(Status::default(), Target::Nothing, payload) };
+            let item =
+                Item { link, ..Item::new(StatusBytes::default(), CallTarget::Nothing, payload) };
             own.parts
-                .record(receive, Outcome { items: Items::One(item), ..Outcome::of(0) })
+                .record(receive, CallOutcome { items: Items::One(item), ..CallOutcome::of(0) })
                 .unwrap();
             return;
         }

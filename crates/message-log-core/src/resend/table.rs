@@ -3,7 +3,7 @@
 use crate::memory::{self, NoMemory};
 
 /// A key.
-pub(super) trait Key: Copy + Eq {
+pub(super) trait IndexKey: Copy + Eq {
     /// A number that differs between keys as far as possible.
     fn word(&self) -> u64;
 }
@@ -20,7 +20,7 @@ pub(super) struct Index {
 impl Index {
     /// The position of a key. `key_at` returns the key at a position.
     #[inline]
-    pub(super) fn find<'a, K: Key + 'a>(
+    pub(super) fn find<'a, K: IndexKey + 'a>(
         &self,
         key: &K,
         key_at: impl Fn(u32) -> &'a K,
@@ -42,7 +42,7 @@ impl Index {
     ///
     /// # Errors
     /// Out of memory; nothing is added.
-    pub(super) fn add<'a, K: Key + 'a>(
+    pub(super) fn add<'a, K: IndexKey + 'a>(
         &mut self,
         place: u32,
         key_at: impl Fn(u32) -> &'a K,
@@ -62,7 +62,7 @@ impl Index {
         Ok(())
     }
 
-    fn put<K: Key>(&mut self, place: u32, key: &K) {
+    fn put<K: IndexKey>(&mut self, place: u32, key: &K) {
         let mut slot = self.home(key);
         while self.places[slot] != 0 {
             slot = (slot + 1) & (self.places.len() - 1);
@@ -72,7 +72,7 @@ impl Index {
 
     /// The preferred slot of a key.
     #[inline]
-    fn home<K: Key>(&self, key: &K) -> usize {
+    fn home<K: IndexKey>(&self, key: &K) -> usize {
         let spread = key.word().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // The upper half depends on all bits of the key.
         (spread >> 32) as usize & (self.places.len() - 1)
@@ -86,7 +86,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Pair(u32, u32);
 
-    impl Key for Pair {
+    impl IndexKey for Pair {
         fn word(&self) -> u64 {
             // A bad hash, with many collisions.
             u64::from(self.0)

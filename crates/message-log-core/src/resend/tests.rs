@@ -3,9 +3,9 @@
 
 use proptest::prelude::*;
 
-use super::report::{words, Report, Subject};
-use super::streams::{Link, Mark, Pattern, Stream, Streams, Ticket};
-use super::tightness::{TightnessCheck, Verdict};
+use super::report::{words, ProcessReport, Subject};
+use super::streams::{MessageLink, MessageStream, PartStart, Pattern, Streams, Ticket};
+use super::tightness::{TightnessCheck, TightnessVerdict};
 
 const PROCESSES: u32 = 3;
 const COMM: u64 = 7;
@@ -43,7 +43,7 @@ struct Message {
     to: u32,
     tag: i32,
     sent: When,
-    link: Link,
+    link: MessageLink,
     buffered: bool,
     send_done: Option<When>,
     receive: Option<usize>,
@@ -57,9 +57,9 @@ struct Receive {
     ticket: Option<Ticket>,
     posted: When,
     /// For a message that was probed for.
-    link: Option<Link>,
+    link: Option<MessageLink>,
     message: Option<usize>,
-    done: Option<(When, Link)>,
+    done: Option<(When, MessageLink)>,
 }
 
 impl Receive {
@@ -71,9 +71,9 @@ impl Receive {
 /// The job.
 struct Job {
     streams: Vec<Streams>,
-    marks: Vec<Option<Mark>>,
+    marks: Vec<Option<PartStart>>,
     when: Vec<When>,
-    reports: Vec<Option<Report>>,
+    reports: Vec<Option<ProcessReport>>,
     messages: Vec<Message>,
     receives: Vec<Receive>,
 }
@@ -102,7 +102,7 @@ impl Job {
         let when = self.when[own];
         match step {
             Step::Send { to, tag, buffered } => {
-                let stream = Stream { comm: COMM, peer: to, tag };
+                let stream = MessageStream { comm: COMM, peer: to, tag };
                 let link = self.streams[own].sent(stream, true);
                 if buffered {
                     self.streams[own].send_done(link, true);
@@ -148,7 +148,7 @@ impl Job {
                     .position(|message| message.receive.is_none() && Job::takes(&receive, message));
                 let Some(first) = first else { return };
                 let message = &self.messages[first];
-                let stream = Stream { comm: COMM, peer: message.from, tag: message.tag };
+                let stream = MessageStream { comm: COMM, peer: message.from, tag: message.tag };
                 receive.link = Some(self.streams[own].matched(stream, true));
                 self.receives.push(receive);
                 self.meet(self.receives.len() - 1, first);
@@ -169,7 +169,7 @@ impl Job {
                 });
                 let Some(n) = (if newest { open.next_back() } else { open.next() }) else { return };
                 let message = &self.messages[self.receives[n].message.unwrap()];
-                let stream = Stream { comm: COMM, peer: message.from, tag: message.tag };
+                let stream = MessageStream { comm: COMM, peer: message.from, tag: message.tag };
                 let Receive { ticket, link, .. } = self.receives[n];
                 let link = match ticket {
                     Some(ticket) => self.streams[own].received(ticket, Some(stream), true),
@@ -195,7 +195,7 @@ impl Job {
                 // Packed and unpacked, as between processes.
                 let packed = report.pack(PART, ROOM);
                 assert_eq!(packed.len(), words(ROOM));
-                let (unpacked, part) = Report::unpack(&packed);
+                let (unpacked, part) = ProcessReport::unpack(&packed);
                 assert_eq!((&unpacked, part), (&report, PART));
                 self.reports[own] = Some(unpacked);
                 self.when[own] = When::Behind;
@@ -209,7 +209,7 @@ impl Job {
         self.messages[message].receive = Some(receive);
     }
 
-    fn verdict(&mut self) -> Verdict {
+    fn verdict(&mut self) -> TightnessVerdict {
         for own in 0..PROCESSES as usize {
             self.next_event(own);
             self.next_event(own);
@@ -282,7 +282,7 @@ proptest! {
             job.step(at, step);
         }
         let verdict = job.verdict();
-        let Verdict::RightTight(closed) = verdict else { return Ok(()) };
+        let TightnessVerdict::RightTight(closed) = verdict else { return Ok(()) };
         prop_assert!(!job.has_loose_end());
         for closed in closed {
             let pair = closed.pair;
@@ -305,7 +305,7 @@ proptest! {
 }
 
 /// Runs two processes; each step names its process.
-fn run(steps: &[(u32, Step)]) -> Verdict {
+fn run(steps: &[(u32, Step)]) -> TightnessVerdict {
     let mut job = Job::new();
     for &(at, step) in steps {
         job.step(at, step);
@@ -329,10 +329,10 @@ fn one(range: std::ops::Range<u64>) -> Vec<std::ops::Range<u64>> {
     std::iter::once(range).collect()
 }
 
-fn numbers(verdict: &Verdict) -> Vec<std::ops::Range<u64>> {
+fn numbers(verdict: &TightnessVerdict) -> Vec<std::ops::Range<u64>> {
     match verdict {
-        Verdict::RightTight(closed) => closed.iter().map(|c| c.numbers.clone()).collect(),
-        Verdict::Logged(why) | Verdict::Misused(why) => panic!("{why}"),
+        TightnessVerdict::RightTight(closed) => closed.iter().map(|c| c.numbers.clone()).collect(),
+        TightnessVerdict::Logged(why) | TightnessVerdict::Misused(why) => panic!("{why}"),
     }
 }
 
@@ -371,14 +371,18 @@ fn a_receive_of_what_is_sent_behind_the_end_is_a_loose_end() {
         (1, RECEIVE),
         (0, DONE),
     ]);
-    assert!(matches!(verdict, Verdict::Logged(why) if why.contains("sent behind its end")));
+    assert!(
+        matches!(verdict, TightnessVerdict::Logged(why) if why.contains("sent behind its end"))
+    );
 }
 
 #[test]
 fn a_send_that_waits_for_a_receive_behind_the_end_is_a_loose_end() {
     let steps = [(0, BORDER), (1, BORDER), (0, send(1)), (1, BORDER), (1, post(0)), (0, DONE)];
     let verdict = run(&steps);
-    assert!(matches!(verdict, Verdict::Logged(why) if why.contains("a receive behind its end")));
+    assert!(
+        matches!(verdict, TightnessVerdict::Logged(why) if why.contains("a receive behind its end"))
+    );
     // A buffered send does not wait.
     let verdict = run(&[
         (0, BORDER),
@@ -407,13 +411,15 @@ fn a_receive_before_the_part_of_what_is_sent_behind_it_is_a_loose_end() {
         (0, RECEIVE),
         (0, BORDER),
     ]);
-    assert!(matches!(verdict, Verdict::Logged(why) if why.contains("sent behind its end")));
+    assert!(
+        matches!(verdict, TightnessVerdict::Logged(why) if why.contains("sent behind its end"))
+    );
 }
 
 /// Catches a loose end that is forgotten when no report mentions it any more, and one that stays for ever.
 #[test]
 fn a_loose_end_stays_until_the_other_process_has_done_it() {
-    let stream = |peer, tag| Stream { comm: COMM, peer, tag };
+    let stream = |peer, tag| MessageStream { comm: COMM, peer, tag };
     let mut streams = [Streams::default(), Streams::default()];
     let mut survey = TightnessCheck::default();
     streams[0].received_at_once(stream(1, 1), true);
@@ -424,10 +430,10 @@ fn a_loose_end_stays_until_the_other_process_has_done_it() {
         });
         survey.judge(&reports.collect::<Vec<_>>())
     };
-    assert!(matches!(verdict(&mut streams), Verdict::Logged(_)));
-    assert!(matches!(verdict(&mut streams), Verdict::Logged(_)));
+    assert!(matches!(verdict(&mut streams), TightnessVerdict::Logged(_)));
+    assert!(matches!(verdict(&mut streams), TightnessVerdict::Logged(_)));
     streams[1].sent(stream(0, 1), true);
-    assert_eq!(verdict(&mut streams), Verdict::RightTight(Vec::new()));
+    assert_eq!(verdict(&mut streams), TightnessVerdict::RightTight(Vec::new()));
 }
 
 /// Catches a message that is sent again although nobody receives it in the replay, and one that is logged
@@ -474,9 +480,9 @@ fn a_collective_call_that_straddles_the_end_is_a_loose_end() {
         (streams.end(mark, ROOM), PART)
     };
     let both = TightnessCheck::default().judge(&[report(true), report(true)]);
-    assert_eq!(both, Verdict::RightTight(Vec::new()));
+    assert_eq!(both, TightnessVerdict::RightTight(Vec::new()));
     let one = TightnessCheck::default().judge(&[report(true), report(false)]);
-    assert!(matches!(one, Verdict::Logged(why) if why.contains("collective")));
+    assert!(matches!(one, TightnessVerdict::Logged(why) if why.contains("collective")));
 }
 
 #[test]
@@ -484,45 +490,47 @@ fn counts_from_outside_parts_are_told_later_and_too_many_streams_are_said() {
     let mut streams = [Streams::default(), Streams::default()];
     let mut survey = TightnessCheck::default();
     // Before the part: a message from 0 to 1 that is in flight.
-    let link = streams[0].sent(Stream { comm: COMM, peer: 1, tag: 0 }, true);
+    let link = streams[0].sent(MessageStream { comm: COMM, peer: 1, tag: 0 }, true);
     streams[0].send_done(link, true);
-    let marks: Vec<Mark> = streams.iter_mut().map(Streams::begin).collect();
-    streams[1].received_at_once(Stream { comm: COMM, peer: 0, tag: 0 }, true);
+    let marks: Vec<PartStart> = streams.iter_mut().map(Streams::begin).collect();
+    streams[1].received_at_once(MessageStream { comm: COMM, peer: 0, tag: 0 }, true);
     for tag in 1..4 {
-        streams[0].sent(Stream { comm: COMM, peer: 1, tag }, true);
+        streams[0].sent(MessageStream { comm: COMM, peer: 1, tag }, true);
     }
     let reports: Vec<_> =
         streams.iter_mut().zip(&marks).map(|(own, mark)| (own.end(*mark, 3), PART)).collect();
     let why = survey.judge(&reports);
-    assert!(matches!(why, Verdict::Logged(why) if why.contains("has 4 streams")));
+    assert!(matches!(why, TightnessVerdict::Logged(why) if why.contains("has 4 streams")));
     // With more room, the next part's reports contain the same counts, and it is right-tight.
-    let marks: Vec<Mark> = streams.iter_mut().map(Streams::begin).collect();
+    let marks: Vec<PartStart> = streams.iter_mut().map(Streams::begin).collect();
     let reports: Vec<_> =
         streams.iter_mut().zip(&marks).map(|(own, mark)| (own.end(*mark, 4), PART)).collect();
     assert_eq!(reports[0].0.entries.len(), 4);
-    assert_eq!(survey.judge(&reports), Verdict::RightTight(Vec::new()));
+    assert_eq!(survey.judge(&reports), TightnessVerdict::RightTight(Vec::new()));
 }
 
 #[test]
 fn parts_that_do_not_match_are_said() {
-    let report = Report::default;
+    let report = ProcessReport::default;
     let judge = |other| TightnessCheck::default().judge(&[(report(), PART), (report(), other)]);
     let said = |other, words: &[&str]| match judge(other) {
-        Verdict::Misused(why) => assert!(words.iter().all(|word| why.contains(word)), "{why}"),
+        TightnessVerdict::Misused(why) => {
+            assert!(words.iter().all(|word| why.contains(word)), "{why}")
+        }
         other => panic!("{other:?}"),
     };
     said(Subject::Part { id: 6, nth: 3 }, &["part 5", "part 6", "process 1"]);
     // One process has begun another part with the same id, and abandoned it.
     said(Subject::Part { id: 5, nth: 4 }, &["part 5", "number 4", "number 5"]);
     said(Subject::Nothing, &["part 5", "MPI_Finalize"]);
-    assert!(matches!(judge(PART), Verdict::RightTight(_)));
+    assert!(matches!(judge(PART), TightnessVerdict::RightTight(_)));
 }
 
 /// Catches a send whose request was freed, if its stream is untidy for ever, or the message is sent again
 /// although nobody can wait for its completion.
 #[test]
 fn a_send_that_is_given_up_is_logged_and_no_later_one() {
-    let stream = Stream { comm: COMM, peer: 1, tag: 0 };
+    let stream = MessageStream { comm: COMM, peer: 1, tag: 0 };
     let mut streams = Streams::default();
     let mut part = |gives_up: bool| {
         let mark = streams.begin();
@@ -554,7 +562,7 @@ fn a_send_that_is_given_up_is_logged_and_no_later_one() {
 /// those that were probed for, and receives posted between a probe and its receive.
 #[test]
 fn what_is_received_in_another_order_than_probed_for_is_logged() {
-    let stream = Stream { comm: COMM, peer: 1, tag: 0 };
+    let stream = MessageStream { comm: COMM, peer: 1, tag: 0 };
     let named = Pattern { comm: COMM, peer: Some(1), tag: Some(0) };
     let untidy = |body: &dyn Fn(&mut Streams)| {
         let mut streams = Streams::default();

@@ -12,7 +12,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-use super::report::{Kind, Report, Subject};
+use super::report::{EntryKind, ProcessReport, Subject};
 
 /// A stream as all processes identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ pub struct Pair {
 
 /// Messages of a stream that are sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Closed {
+pub struct ResentMessages {
     /// The stream.
     pub pair: Pair,
     /// Their numbers.
@@ -40,9 +40,9 @@ pub struct Closed {
 
 /// How a part's messages are treated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TightnessVerdict {
     /// The part is right-tight: these messages of all processes are sent again.
-    RightTight(Vec<Closed>),
+    RightTight(Vec<ResentMessages>),
     /// All messages are read from the log, for this reason.
     Logged(String),
     /// The processes have run different parts; the difference.
@@ -70,7 +70,7 @@ impl Ends {
 
 /// The counts of a communicator's collective calls.
 #[derive(Debug, Default)]
-struct Calls {
+struct CollectiveCalls {
     processes: usize,
     /// Calls begun by each process.
     begun: HashMap<u32, u64>,
@@ -78,7 +78,7 @@ struct Calls {
     completed: (u64, u32),
 }
 
-impl Calls {
+impl CollectiveCalls {
     fn is_loose(&self) -> bool {
         let (completed, _) = self.completed;
         let begun = self.begun.values().filter(|&&begun| begun >= completed).count();
@@ -88,7 +88,7 @@ impl Calls {
 
 /// A part's messages of a stream.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct PartMessages {
     begin: u64,
     end: u64,
     untidy: bool,
@@ -98,7 +98,7 @@ struct Piece {
 #[derive(Debug, Default)]
 pub struct TightnessCheck {
     streams: HashMap<Pair, Ends>,
-    collectives: HashMap<u64, Calls>,
+    collectives: HashMap<u64, CollectiveCalls>,
     /// Streams and communicators in which something waits for what follows the part.
     loose: BTreeSet<Pair>,
     loose_calls: BTreeSet<u64>,
@@ -106,14 +106,14 @@ pub struct TightnessCheck {
 
 impl TightnessCheck {
     /// Judges one part by the reports of all processes, in the order of their ranks.
-    pub fn judge(&mut self, reports: &[(Report, Subject)]) -> Verdict {
+    pub fn judge(&mut self, reports: &[(ProcessReport, Subject)]) -> TightnessVerdict {
         self.learn(reports);
         if let Some(text) = difference(reports) {
-            return Verdict::Misused(text);
+            return TightnessVerdict::Misused(text);
         }
-        let too_many = |report: &Report| report.needed > report.entries.len() as u64;
+        let too_many = |report: &ProcessReport| report.needed > report.entries.len() as u64;
         if let Some(rank) = reports.iter().position(|(report, _)| too_many(report)) {
-            return Verdict::Logged(format!(
+            return TightnessVerdict::Logged(format!(
                 "process {rank} has {} streams of messages, more than there is room for \
                  (VELOC_MPI_STREAMS)",
                 reports[rank].0.needed
@@ -122,33 +122,33 @@ impl TightnessCheck {
         let doubts =
             (0_u32..).zip(reports).filter_map(|(rank, (report, _))| Some((rank, report.doubt?)));
         if let Some((rank, doubt)) = { doubts }.next() {
-            return Verdict::Logged(format!("process {rank} {doubt}"));
+            return TightnessVerdict::Logged(format!("process {rank} {doubt}"));
         }
         match self.loose_end() {
-            Some(why) => Verdict::Logged(why),
-            None => Verdict::RightTight(closed(reports)),
+            Some(why) => TightnessVerdict::Logged(why),
+            None => TightnessVerdict::RightTight(closed(reports)),
         }
     }
 
-    fn learn(&mut self, reports: &[(Report, Subject)]) {
+    fn learn(&mut self, reports: &[(ProcessReport, Subject)]) {
         let (mut streams, mut collectives) = (Vec::new(), BTreeSet::new());
         for (rank, (report, _)) in (0..).zip(reports) {
             for entry in &report.entries {
                 let pair = |from, to| Pair { from, to, comm: entry.comm, tag: entry.tag };
                 match entry.kind {
-                    Kind::Sent => {
+                    EntryKind::Sent => {
                         let pair = pair(rank, entry.peer);
                         let ends = self.streams.entry(pair).or_default();
                         (ends.sent, ends.completed) = (entry.end, entry.reach);
                         streams.push(pair);
                     }
-                    Kind::Received => {
+                    EntryKind::Received => {
                         let pair = pair(entry.peer, rank);
                         let ends = self.streams.entry(pair).or_default();
                         (ends.received, ends.posted) = (entry.reach, entry.other);
                         streams.push(pair);
                     }
-                    Kind::Collective => {
+                    EntryKind::Collective => {
                         let calls = self.collectives.entry(entry.comm).or_default();
                         calls.processes = entry.peer as usize;
                         calls.begun.insert(rank, entry.other);
@@ -163,7 +163,7 @@ impl TightnessCheck {
             keep(&mut self.loose, pair, is_loose);
         }
         for comm in collectives {
-            let is_loose = self.collectives.get(&comm).is_some_and(Calls::is_loose);
+            let is_loose = self.collectives.get(&comm).is_some_and(CollectiveCalls::is_loose);
             keep(&mut self.loose_calls, comm, is_loose);
         }
     }
@@ -201,7 +201,7 @@ fn keep<T: Ord>(set: &mut BTreeSet<T>, one: T, is_one: bool) {
 }
 
 /// How the processes' reports differ, if they are not of the same part.
-pub fn difference(reports: &[(Report, Subject)]) -> Option<String> {
+pub fn difference(reports: &[(ProcessReport, Subject)]) -> Option<String> {
     let (_, first) = reports.first()?;
     let rank = reports.iter().position(|(_, of)| of != first)?;
     let other = reports[rank].1;
@@ -209,24 +209,24 @@ pub fn difference(reports: &[(Report, Subject)]) -> Option<String> {
 }
 
 /// The messages that were sent and received inside a part.
-fn closed(reports: &[(Report, Subject)]) -> Vec<Closed> {
-    let mut received: HashMap<Pair, Piece> = HashMap::new();
-    let mut sent: Vec<(Pair, Piece)> = Vec::new();
+fn closed(reports: &[(ProcessReport, Subject)]) -> Vec<ResentMessages> {
+    let mut received: HashMap<Pair, PartMessages> = HashMap::new();
+    let mut sent: Vec<(Pair, PartMessages)> = Vec::new();
     for (rank, (report, _)) in (0..).zip(reports) {
         for entry in report.entries.iter().filter(|entry| entry.end > entry.begin) {
             let pair = |from, to| Pair { from, to, comm: entry.comm, tag: entry.tag };
-            let piece = Piece { begin: entry.begin, end: entry.end, untidy: entry.untidy };
+            let piece = PartMessages { begin: entry.begin, end: entry.end, untidy: entry.untidy };
             match entry.kind {
-                Kind::Sent => sent.push((pair(rank, entry.peer), piece)),
-                Kind::Received => {
+                EntryKind::Sent => sent.push((pair(rank, entry.peer), piece)),
+                EntryKind::Received => {
                     received.insert(pair(entry.peer, rank), piece);
                 }
-                Kind::Collective => {}
+                EntryKind::Collective => {}
             }
         }
     }
     sent.sort_by_key(|(pair, _)| *pair);
-    let mut closed: Vec<Closed> = Vec::new();
+    let mut closed: Vec<ResentMessages> = Vec::new();
     for (pair, out) in sent {
         let Some(into) = received.get(&pair) else { continue };
         let numbers = out.begin.max(into.begin)..out.end.min(into.end);
@@ -234,9 +234,9 @@ fn closed(reports: &[(Report, Subject)]) -> Vec<Closed> {
             continue;
         }
         let before = closed.last();
-        let same = |last: &&Closed| (last.pair.from, last.pair.to) == (pair.from, pair.to);
+        let same = |last: &&ResentMessages| (last.pair.from, last.pair.to) == (pair.from, pair.to);
         let nth = before.filter(same).map_or(0, |last| last.nth + 1);
-        closed.push(Closed { pair, numbers, nth });
+        closed.push(ResentMessages { pair, numbers, nth });
     }
     closed
 }

@@ -25,17 +25,17 @@ const TAIL: usize = 8;
 
 /// Writes numbers.
 #[derive(Debug)]
-pub struct Writer(Vec<u8>);
+pub struct NumberWriter(Vec<u8>);
 
-impl Writer {
+impl NumberWriter {
     /// With this capacity, which may grow. `None`: out of memory.
-    pub fn new(expected: usize) -> Option<Writer> {
+    pub fn new(expected: usize) -> Option<NumberWriter> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(expected.checked_add(HEAD + TAIL)?).ok()?;
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&[0; 12]);
-        Some(Writer(bytes))
+        Some(NumberWriter(bytes))
     }
 
     /// A small number.
@@ -85,7 +85,7 @@ impl Writer {
     }
 
     /// An optional value.
-    pub fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Writer, T)) {
+    pub fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut NumberWriter, T)) {
         self.flag(value.is_some());
         if let Some(value) = value {
             write(self, value);
@@ -93,7 +93,7 @@ impl Writer {
     }
 
     /// A list with its length.
-    pub fn list<T>(&mut self, values: &[T], mut write: impl FnMut(&mut Writer, &T)) {
+    pub fn list<T>(&mut self, values: &[T], mut write: impl FnMut(&mut NumberWriter, &T)) {
         self.len(values.len());
         for value in values {
             write(self, value);
@@ -113,22 +113,22 @@ impl Writer {
 
 /// Reads numbers; fails if they are missing or invalid.
 #[derive(Debug)]
-pub struct Reader<'a>(&'a [u8]);
+pub struct NumberReader<'a>(&'a [u8]);
 
 /// The result of reading.
 pub type Result<T> = std::result::Result<T, String>;
 
-impl<'a> Reader<'a> {
-    /// Reads the output of [`Writer::seal`].
+impl<'a> NumberReader<'a> {
+    /// Reads the output of [`NumberWriter::seal`].
     ///
     /// # Errors
     /// It is damaged, or not a log.
-    pub fn open(sealed: &'a [u8]) -> Result<Reader<'a>> {
+    pub fn open(sealed: &'a [u8]) -> Result<NumberReader<'a>> {
         let bytes = sealed.len();
         if !sealed.starts_with(&MAGIC) || bytes < HEAD + TAIL {
             return Err(format!("these {bytes} bytes are no log of messages"));
         }
-        let mut head = Reader(&sealed[MAGIC.len()..HEAD]);
+        let mut head = NumberReader(&sealed[MAGIC.len()..HEAD]);
         let (version, _, len) = (head.u32()?, head.u32()?, head.u64()?);
         if version != VERSION {
             return Err(format!(
@@ -137,13 +137,13 @@ impl<'a> Reader<'a> {
             ));
         }
         let (all, seal) = sealed.split_at(bytes - TAIL);
-        if len != (all.len() - HEAD) as u64 || Reader(seal).u64()? != digest(all) {
+        if len != (all.len() - HEAD) as u64 || NumberReader(seal).u64()? != digest(all) {
             return Err(format!(
                 "the log of messages is damaged: its {bytes} bytes are not those \
                                 that were written"
             ));
         }
-        Ok(Reader(&all[HEAD..]))
+        Ok(NumberReader(&all[HEAD..]))
     }
 
     /// Ends reading.
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
     /// An optional value.
     pub fn option<T>(
         &mut self,
-        read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
+        read: impl FnOnce(&mut NumberReader<'a>) -> Result<T>,
     ) -> Result<Option<T>> {
         match self.flag()? {
             true => read(self).map(Some),
@@ -235,7 +235,7 @@ impl<'a> Reader<'a> {
     pub fn list<T>(
         &mut self,
         least: usize,
-        mut read: impl FnMut(&mut Reader<'a>) -> Result<T>,
+        mut read: impl FnMut(&mut NumberReader<'a>) -> Result<T>,
     ) -> Result<Vec<T>> {
         let len = self.len(least)?;
         (0..len).map(|_| read(self)).collect()
@@ -256,11 +256,11 @@ mod tests {
     use super::*;
 
     fn sealed() -> Vec<u8> {
-        let mut writer = Writer::new(0).unwrap();
+        let mut writer = NumberWriter::new(0).unwrap();
         writer.u32(7);
         writer.i64(-9);
         writer.bytes(b"abc");
-        writer.option(Some(3), Writer::u8);
+        writer.option(Some(3), NumberWriter::u8);
         writer.list(&[1u64, 2], |writer, value| writer.u64(*value));
         writer.seal()
     }
@@ -268,10 +268,13 @@ mod tests {
     #[test]
     fn what_was_written_is_read() {
         let sealed = sealed();
-        let mut reader = Reader::open(&sealed).unwrap();
+        let mut reader = NumberReader::open(&sealed).unwrap();
         assert_eq!((reader.u32(), reader.i64()), (Ok(7), Ok(-9)));
-        assert_eq!((reader.bytes(), reader.option(Reader::u8)), (Ok(&b"abc"[..]), Ok(Some(3))));
-        assert_eq!(reader.list(8, Reader::u64), Ok(vec![1, 2]));
+        assert_eq!(
+            (reader.bytes(), reader.option(NumberReader::u8)),
+            (Ok(&b"abc"[..]), Ok(Some(3)))
+        );
+        assert_eq!(reader.list(8, NumberReader::u64), Ok(vec![1, 2]));
         assert!(reader.u8().is_err());
         reader.close().unwrap();
     }
@@ -281,15 +284,15 @@ mod tests {
     fn no_bit_and_no_byte_can_change() {
         let good = sealed();
         for len in 0..good.len() {
-            assert!(Reader::open(&good[..len]).is_err(), "cut to {len} bytes");
+            assert!(NumberReader::open(&good[..len]).is_err(), "cut to {len} bytes");
         }
         for bit in 0..8 * good.len() {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             // The four bytes after the version have no meaning, but are in the digest.
-            assert!(Reader::open(&bad).is_err(), "bit {bit}");
+            assert!(NumberReader::open(&bad).is_err(), "bit {bit}");
         }
-        assert!(Reader::open(&[good, vec![0]].concat()).is_err());
+        assert!(NumberReader::open(&[good, vec![0]].concat()).is_err());
     }
 
     /// Catches a log of format version 3 (without hashes of what is sent) that is read as a current one, and a
@@ -302,7 +305,7 @@ mod tests {
             other[MAGIC.len()..MAGIC.len() + 4].copy_from_slice(&version.to_le_bytes());
             let seal = digest(&other);
             other.extend_from_slice(&seal.to_le_bytes());
-            let text = Reader::open(&other).unwrap_err();
+            let text = NumberReader::open(&other).unwrap_err();
             let names = text.contains(&format!("has version {version} of"));
             assert!(names && text.ends_with("reads version 4"), "{text}");
         }
@@ -311,10 +314,10 @@ mod tests {
     /// Catches memory that is allocated by a damaged count.
     #[test]
     fn a_number_of_things_must_fit() {
-        let mut writer = Writer::new(0).unwrap();
+        let mut writer = NumberWriter::new(0).unwrap();
         writer.u64(u64::MAX / 2);
         let sealed = writer.seal();
-        let mut reader = Reader::open(&sealed).unwrap();
-        assert!(reader.list(1, Reader::u8).is_err());
+        let mut reader = NumberReader::open(&sealed).unwrap();
+        assert!(reader.list(1, NumberReader::u8).is_err());
     }
 }

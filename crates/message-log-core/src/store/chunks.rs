@@ -3,15 +3,15 @@
 
 use std::rc::Rc;
 
-use super::bytes::{Reader, Result, Writer};
+use super::bytes::{NumberReader, NumberWriter, Result};
 use crate::digest::digest;
-use crate::log::{Arena, Chunk, Payload, Source};
+use crate::log::{Arena, ChunkBytes, Payload, PayloadChunk};
 
 /// A chunk's length and digest.
-type Mark = (u64, u64);
+type ChunkMark = (u64, u64);
 
 /// The lengths and digests of the chunks, as stored in the log.
-pub fn write(sources: &[Source], to: &mut Writer) {
+pub fn write(sources: &[ChunkBytes], to: &mut NumberWriter) {
     to.len(sources.len());
     for source in sources {
         let bytes = source.bytes();
@@ -24,17 +24,17 @@ pub fn write(sources: &[Source], to: &mut Writer) {
 #[derive(Debug)]
 pub struct Incoming {
     arena: Arena,
-    expected: Vec<Mark>,
+    expected: Vec<ChunkMark>,
     read_chunks: Vec<ReadChunk>,
     /// The chunk that is being read.
-    open: Option<(Rc<Chunk>, usize)>,
+    open: Option<(Rc<PayloadChunk>, usize)>,
 }
 
 /// A chunk that was read.
 #[derive(Debug)]
 struct ReadChunk {
-    chunk: Rc<Chunk>,
-    mark: Mark,
+    chunk: Rc<PayloadChunk>,
+    mark: ChunkMark,
     /// Keeps it until the log has its payloads.
     hold: Payload,
 }
@@ -44,7 +44,7 @@ impl Incoming {
     ///
     /// # Errors
     /// The log is invalid.
-    pub fn expected(from: &mut Reader<'_>, arena: Arena) -> Result<Incoming> {
+    pub fn expected(from: &mut NumberReader<'_>, arena: Arena) -> Result<Incoming> {
         let expected = marks(from)?;
         Ok(Incoming { arena, expected, read_chunks: Vec::new(), open: None })
     }
@@ -87,30 +87,30 @@ impl Incoming {
     ///
     /// # Errors
     /// They are not the chunks of the log.
-    pub fn complete(mut self, from: &mut Reader<'_>) -> Result<Chunks> {
+    pub fn complete(mut self, from: &mut NumberReader<'_>) -> Result<LogChunks> {
         self.close();
         let expected = marks(from)?;
         let come = self.read_chunks.iter().map(|come| come.mark);
         if !come.eq(expected.iter().copied()) {
             return Err("the log of messages is damaged: its chunks do not match".to_owned());
         }
-        Ok(Chunks { arena: self.arena, read_chunks: self.read_chunks })
+        Ok(LogChunks { arena: self.arena, read_chunks: self.read_chunks })
     }
 }
 
-fn marks(from: &mut Reader<'_>) -> Result<Vec<Mark>> {
+fn marks(from: &mut NumberReader<'_>) -> Result<Vec<ChunkMark>> {
     from.list(16, |from| Ok((from.u64()?, from.u64()?)))
 }
 
 /// The chunks of a log that is being unpacked.
 #[derive(Debug, Default)]
-pub struct Chunks {
+pub struct LogChunks {
     /// The memory of the log.
     pub arena: Arena,
     read_chunks: Vec<ReadChunk>,
 }
 
-impl Chunks {
+impl LogChunks {
     /// A payload in one of them.
     ///
     /// # Errors

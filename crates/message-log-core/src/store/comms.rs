@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 
-use super::bytes::{Reader, Result, Writer};
+use super::bytes::{NumberReader, NumberWriter, Result};
 use crate::memory::NoMemory;
 
 /// Properties of a communicator that are the same in any process.
@@ -41,7 +41,7 @@ impl CommTraits {
 
 /// A communicator that the application has made.
 #[derive(Clone, Copy, Debug)]
-struct Made {
+struct MadeCommunicator {
     handle: usize,
     traits: CommTraits,
     /// Whether the application has freed it, while a logged part still uses it.
@@ -50,7 +50,7 @@ struct Made {
 
 /// The application's communicators, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Communicators(Vec<Made>);
+pub struct Communicators(Vec<MadeCommunicator>);
 
 impl Communicators {
     /// Reserves room for one more.
@@ -64,7 +64,7 @@ impl Communicators {
     /// Adds a new one.
     pub fn insert(&mut self, handle: usize, traits: CommTraits) {
         self.forget(handle);
-        self.0.push(Made { handle, traits, is_freed: false });
+        self.0.push(MadeCommunicator { handle, traits, is_freed: false });
     }
 
     /// The application has freed a communicator, which is kept.
@@ -124,19 +124,19 @@ const FIRST: u32 = 5;
 
 /// Translates handles to numbers, for writing.
 #[derive(Debug)]
-pub struct Numbers {
+pub struct CommunicatorNumbers {
     predefined: Predefined,
     all: Vec<(usize, CommTraits)>,
 }
 
-impl Numbers {
+impl CommunicatorNumbers {
     /// The numbers of these communicators.
-    pub fn new(predefined: Predefined, made: &Communicators) -> Numbers {
-        Numbers { predefined, all: made.in_order() }
+    pub fn new(predefined: Predefined, made: &Communicators) -> CommunicatorNumbers {
+        CommunicatorNumbers { predefined, all: made.in_order() }
     }
 
     /// Writes the properties of all communicators.
-    pub fn write(&self, to: &mut Writer) {
+    pub fn write(&self, to: &mut NumberWriter) {
         to.list(&self.all, |to, (_, traits)| {
             to.i32(traits.size);
             to.i32(traits.rank);
@@ -191,23 +191,23 @@ fn is_probe(call: &str) -> bool {
 
 /// Translates numbers to handles.
 #[derive(Debug)]
-pub struct Handles {
+pub struct CommunicatorHandles {
     predefined: Predefined,
     /// The properties of each when it was written.
     then: Vec<CommTraits>,
     now: Vec<(usize, CommTraits)>,
 }
 
-impl Handles {
-    /// Reads what [`Numbers::write`] has written, for a process with these communicators.
+impl CommunicatorHandles {
+    /// Reads what [`CommunicatorNumbers::write`] has written, for a process with these communicators.
     ///
     /// # Errors
     /// It is invalid.
     pub fn read(
-        from: &mut Reader<'_>,
+        from: &mut NumberReader<'_>,
         predefined: Predefined,
         made: &Communicators,
-    ) -> Result<Handles> {
+    ) -> Result<CommunicatorHandles> {
         let then = from.list(13, |from| {
             Ok(CommTraits {
                 size: from.i32()?,
@@ -216,7 +216,7 @@ impl Handles {
                 is_inter: from.flag()?,
             })
         })?;
-        Ok(Handles { predefined, then, now: made.in_order() })
+        Ok(CommunicatorHandles { predefined, then, now: made.in_order() })
     }
 
     /// The handle of a number.
@@ -274,14 +274,14 @@ mod tests {
 
     /// The handle in a process with `now` for `handle` in a process with `then`.
     fn moved(then: &Communicators, handle: usize, now: &Communicators) -> Result<usize> {
-        let numbers = Numbers::new(PREDEFINED, then);
-        let mut writer = Writer::new(0).unwrap();
+        let numbers = CommunicatorNumbers::new(PREDEFINED, then);
+        let mut writer = NumberWriter::new(0).unwrap();
         numbers.write(&mut writer);
         writer.u32(numbers.comm(handle)?);
         let sealed = writer.seal();
-        let mut reader = Reader::open(&sealed)?;
+        let mut reader = NumberReader::open(&sealed)?;
         let predefined = Predefined { world: 20, own: 21, null: 22, no_proc: 23, ..PREDEFINED };
-        let handles = Handles::read(&mut reader, predefined, now)?;
+        let handles = CommunicatorHandles::read(&mut reader, predefined, now)?;
         handles.get(reader.u32()?)
     }
 

@@ -1,13 +1,13 @@
 //! Types in a restarted process: handles differ there, so the log stores the layout of an element.
 
-use super::bytes::{Reader, Result, Writer};
+use super::bytes::{NumberReader, NumberWriter, Result};
 use crate::target::Datatype;
 
 /// The largest extent of an element that is examined, in bytes.
 pub const MOST: i64 = 64 << 20;
 
 /// What MPI knows of types with gaps.
-pub trait Types {
+pub trait GappedTypes {
     /// Bytes from the first byte of an element to its end, and the place of each byte in packing order,
     /// counted from the first. `None` if elements are larger than [`MOST`], or MPI cannot pack them.
     fn places(&self, datatype: &Datatype) -> Option<(i64, Vec<u64>)>;
@@ -18,7 +18,7 @@ pub trait Types {
 
 /// The layout of a type's elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct ElementLayout {
     size: i64,
     extent: i64,
     /// The lower bound: bytes from an element's address to its first byte.
@@ -30,16 +30,16 @@ pub(super) struct Layout {
     pieces: Vec<(i64, i64)>,
 }
 
-impl Layout {
+impl ElementLayout {
     /// The layout of a type. `None` if its elements are too large, or MPI cannot pack them.
-    pub(super) fn of(datatype: &Datatype, types: &impl Types) -> Option<Layout> {
+    pub(super) fn of(datatype: &Datatype, types: &impl GappedTypes) -> Option<ElementLayout> {
         let Datatype { size, extent, lb: first, is_dense, .. } = *datatype;
-        let plain = Layout { size, extent, first, span: extent, pieces: Vec::new() };
+        let plain = ElementLayout { size, extent, first, span: extent, pieces: Vec::new() };
         if is_dense || size == 0 {
             return Some(plain);
         }
         let (span, places) = types.places(datatype)?;
-        Some(Layout { span, pieces: pieces(&places, first), ..plain })
+        Some(ElementLayout { span, pieces: pieces(&places, first), ..plain })
     }
 
     /// Packed size of an element in bytes.
@@ -53,8 +53,8 @@ impl Layout {
     }
 
     /// Makes a type with this layout.
-    pub(super) fn make(&self, types: &impl Types) -> Datatype {
-        let Layout { size, extent, first: lb, .. } = *self;
+    pub(super) fn make(&self, types: &impl GappedTypes) -> Datatype {
+        let ElementLayout { size, extent, first: lb, .. } = *self;
         let is_dense = self.pieces.is_empty();
         let plain = Datatype { handle: 0, size, extent, lb, is_dense, owned: None };
         match is_dense {
@@ -64,7 +64,7 @@ impl Layout {
     }
 
     /// Writes the layout.
-    pub(super) fn write(&self, to: &mut Writer) {
+    pub(super) fn write(&self, to: &mut NumberWriter) {
         for number in [self.size, self.extent, self.first, self.span] {
             to.i64(number);
         }
@@ -78,7 +78,7 @@ impl Layout {
     ///
     /// # Errors
     /// It is invalid.
-    pub(super) fn read(from: &mut Reader<'_>) -> Result<Layout> {
+    pub(super) fn read(from: &mut NumberReader<'_>) -> Result<ElementLayout> {
         let [size, extent, first, span] = [from.i64()?, from.i64()?, from.i64()?, from.i64()?];
         let pieces = from.list(16, |from| Ok((from.i64()?, from.i64()?)))?;
         let sum = pieces.iter().try_fold(0i64, |sum, (place, len)| {
@@ -93,7 +93,7 @@ impl Layout {
         {
             return Err(format!("a type of {size} bytes in {} pieces", pieces.len()));
         }
-        Ok(Layout { size, extent, first, span, pieces })
+        Ok(ElementLayout { size, extent, first, span, pieces })
     }
 }
 
@@ -123,21 +123,26 @@ mod tests {
     /// Catches pieces that lie outside their element, or are larger than it.
     #[test]
     fn a_layout_is_one_that_can_be() {
-        let good =
-            Layout { size: 6, extent: 16, first: -2, span: 12, pieces: vec![(-2, 4), (8, 2)] };
-        let read = |layout: &Layout| {
-            let mut writer = Writer::new(0).unwrap();
+        let good = ElementLayout {
+            size: 6,
+            extent: 16,
+            first: -2,
+            span: 12,
+            pieces: vec![(-2, 4), (8, 2)],
+        };
+        let read = |layout: &ElementLayout| {
+            let mut writer = NumberWriter::new(0).unwrap();
             layout.write(&mut writer);
             let sealed = writer.seal();
-            Layout::read(&mut Reader::open(&sealed).unwrap())
+            ElementLayout::read(&mut NumberReader::open(&sealed).unwrap())
         };
         assert_eq!(read(&good), Ok(good.clone()));
         for bad in [
-            Layout { size: 7, ..good.clone() },
-            Layout { span: 11, ..good.clone() },
-            Layout { pieces: vec![(-3, 4), (8, 2)], ..good.clone() },
-            Layout { pieces: vec![(-2, 6), (8, 0)], ..good.clone() },
-            Layout { pieces: vec![], ..good.clone() },
+            ElementLayout { size: 7, ..good.clone() },
+            ElementLayout { span: 11, ..good.clone() },
+            ElementLayout { pieces: vec![(-3, 4), (8, 2)], ..good.clone() },
+            ElementLayout { pieces: vec![(-2, 6), (8, 0)], ..good.clone() },
+            ElementLayout { pieces: vec![], ..good.clone() },
         ] {
             assert!(read(&bad).is_err(), "{bad:?}");
         }

@@ -6,18 +6,20 @@ use std::rc::Rc;
 
 use message_abi::log::CHUNKS;
 
-use super::bytes::{Result, Writer};
+use super::bytes::{NumberWriter, Result};
 use super::chunks;
-use super::comms::Numbers;
-use super::layout::Types;
-use super::settled::Settled;
-use super::targets::{self, Regions};
-use crate::log::{available, Chunk, Event, Item, Links, Outcome, Position, Shape, Source};
-use crate::parts::{Instance, Open, Parts};
-use crate::resend::closed::{Closed, Route};
-use crate::resend::streams::Link;
+use super::comms::CommunicatorNumbers;
+use super::layout::GappedTypes;
+use super::settled::SettledPosition;
+use super::targets::{self, ProtectedRanges};
+use crate::log::{
+    available, CallOutcome, CallShape, ChunkBytes, Item, Links, LogEvent, PayloadChunk, Position,
+};
+use crate::parts::{Instance, OpenPart, Parts};
+use crate::resend::closed::{ClosedMessages, Route};
+use crate::resend::streams::MessageLink;
 use crate::status::MOST;
-use crate::target::Target;
+use crate::target::CallTarget;
 
 /// The head: the job's properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +35,11 @@ pub struct Head {
     /// The number of processes.
     pub processes: i32,
     /// The state of messages that are sent again, if possible.
-    pub resend: Option<Settled>,
+    pub resend: Option<SettledPosition>,
 }
 
 impl Head {
-    fn write(&self, to: &mut Writer) {
+    fn write(&self, to: &mut NumberWriter) {
         for word in self.lineage {
             to.u64(word);
         }
@@ -51,13 +53,13 @@ impl Head {
 
 /// The serialized log, and what cannot be restored in another process.
 #[derive(Debug)]
-pub struct Packed {
+pub struct PackedLog {
     /// The bytes.
     pub bytes: Vec<u8>,
     /// A call that completed a request which began before the part and received into unprotected memory.
     pub lost: Option<&'static str>,
     /// Chunks that are stored beside the bytes.
-    pub chunks: Vec<Source>,
+    pub chunks: Vec<ChunkBytes>,
 }
 
 /// The least size of a chunk that is worth a region of its own.
@@ -68,15 +70,15 @@ const LARGE: usize = 256 << 20;
 
 /// The output, and the state of packing.
 struct Packing<'a, T> {
-    to: Writer,
+    to: NumberWriter,
     types: &'a T,
     /// Bytes of a status.
     status: usize,
-    regions: Regions<'a>,
-    numbers: &'a Numbers,
+    regions: ProtectedRanges<'a>,
+    numbers: &'a CommunicatorNumbers,
     names: HashMap<&'static str, u32>,
     /// The numbers of the messages that instances receive again, by address.
-    closed: HashMap<*const Closed, u32>,
+    closed: HashMap<*const ClosedMessages, u32>,
     lost: Option<&'static str>,
     chunk_index: ChunkIndex,
 }
@@ -84,13 +86,13 @@ struct Packing<'a, T> {
 /// The chunks that are stored beside the bytes, with their indices.
 #[derive(Debug, Default)]
 struct ChunkIndex {
-    chunks: Vec<Source>,
-    places: HashMap<*const Chunk, u32>,
+    chunks: Vec<ChunkBytes>,
+    places: HashMap<*const PayloadChunk, u32>,
 }
 
 /// Chunks are stored as they are if at least half of their used bytes are needed.
 fn chunk_index(parts: &Parts) -> ChunkIndex {
-    let mut ends: HashMap<*const Chunk, (Rc<Chunk>, usize)> = HashMap::new();
+    let mut ends: HashMap<*const PayloadChunk, (Rc<PayloadChunk>, usize)> = HashMap::new();
     let mut order = Vec::new();
     for event in &parts.log.events {
         for item in event.outcome.items.as_slice() {
@@ -125,12 +127,12 @@ fn chunk_index(parts: &Parts) -> ChunkIndex {
 pub fn pack(
     head: &Head,
     parts: &Parts,
-    numbers: &Numbers,
-    types: &impl Types,
-    regions: Regions<'_>,
-) -> Result<Packed> {
+    numbers: &CommunicatorNumbers,
+    types: &impl GappedTypes,
+    regions: ProtectedRanges<'_>,
+) -> Result<PackedLog> {
     let chunk_index = chunk_index(parts);
-    let carried: usize = chunk_index.chunks.iter().map(Source::live).sum();
+    let carried: usize = chunk_index.chunks.iter().map(ChunkBytes::live).sum();
     let inside = (parts.log.figures.bytes as usize).saturating_sub(carried);
     let expected = inside + 192 * parts.log.len() + (64 << 10);
     // The system overcommits memory.
@@ -140,7 +142,7 @@ pub fn pack(
             "there is no memory for a log of {expected} bytes: {available} are available"
         ));
     }
-    let to = Writer::new(expected)
+    let to = NumberWriter::new(expected)
         .ok_or_else(|| format!("there is no memory for a log of {expected} bytes"))?;
     let (names, closed, status) = (HashMap::new(), HashMap::new(), head.status as usize);
     let mut packing =
@@ -149,10 +151,14 @@ pub fn pack(
     chunks::write(&packing.chunk_index.chunks, &mut packing.to);
     numbers.write(&mut packing.to);
     packing.parts(parts)?;
-    Ok(Packed { bytes: packing.to.seal(), lost: packing.lost, chunks: packing.chunk_index.chunks })
+    Ok(PackedLog {
+        bytes: packing.to.seal(),
+        lost: packing.lost,
+        chunks: packing.chunk_index.chunks,
+    })
 }
 
-impl<T: Types> Packing<'_, T> {
+impl<T: GappedTypes> Packing<'_, T> {
     fn parts(&mut self, parts: &Parts) -> Result<()> {
         let to = &mut self.to;
         to.u64(parts.instances.now);
@@ -161,7 +167,7 @@ impl<T: Types> Packing<'_, T> {
         to.u64(parts.log.figures.peak);
         let instances = parts.instances.all.iter().map(|instance| &instance.closed);
         let replaced = parts.replaced.iter().map(|(_, _, closed)| closed);
-        let all: Vec<Rc<Closed>> = instances.chain(replaced).flatten().cloned().collect();
+        let all: Vec<Rc<ClosedMessages>> = instances.chain(replaced).flatten().cloned().collect();
         self.closed(&all);
         self.to.len(parts.log.events.len());
         let mut begins: Vec<_> = parts
@@ -185,11 +191,11 @@ impl<T: Types> Packing<'_, T> {
             self.instance(instance);
         }
         self.to.list(&parts.open.0, |to, open| match open {
-            Open::Record(number) => {
+            OpenPart::Record(number) => {
                 to.u8(0);
                 to.u64(*number);
             }
-            Open::Replay(replay) => {
+            OpenPart::Replay(replay) => {
                 to.u8(1);
                 to.u64(replay.instance);
                 position(to, replay.cursor);
@@ -211,7 +217,7 @@ impl<T: Types> Packing<'_, T> {
         Ok(())
     }
 
-    fn closed(&mut self, all: &[Rc<Closed>]) {
+    fn closed(&mut self, all: &[Rc<ClosedMessages>]) {
         let mut different = Vec::new();
         for closed in all {
             let next = self.closed.len() as u32;
@@ -232,17 +238,17 @@ impl<T: Types> Packing<'_, T> {
         });
     }
 
-    fn closed_of(&mut self, closed: Option<&Rc<Closed>>) {
+    fn closed_of(&mut self, closed: Option<&Rc<ClosedMessages>>) {
         let number = closed.and_then(|closed| self.closed.get(&Rc::as_ptr(closed)).copied());
-        self.to.option(number, Writer::u32);
+        self.to.option(number, NumberWriter::u32);
     }
 
-    fn event(&mut self, event: &Event, before: u64) -> Result<()> {
+    fn event(&mut self, event: &LogEvent, before: u64) -> Result<()> {
         self.to.u64(event.number);
         self.to.u32(event.owners);
         self.to.u32(event.repeats);
         self.shape(&event.shape)?;
-        let Outcome { code, number, index, handle, began, links, items } = &event.outcome;
+        let CallOutcome { code, number, index, handle, began, links, items } = &event.outcome;
         for number in [*code, *number, *index] {
             self.to.i32(number);
         }
@@ -268,8 +274,8 @@ impl<T: Types> Packing<'_, T> {
         Ok(())
     }
 
-    fn shape(&mut self, shape: &Shape) -> Result<()> {
-        let Shape { call, comm, peer, tag, count, size, sum } = *shape;
+    fn shape(&mut self, shape: &CallShape) -> Result<()> {
+        let CallShape { call, comm, peer, tag, count, size, sum } = *shape;
         let next = self.names.len() as u32;
         let name = *self.names.entry(call.0).or_insert(next);
         self.to.u32(name);
@@ -277,15 +283,15 @@ impl<T: Types> Packing<'_, T> {
             self.to.bytes(call.0.as_bytes());
         }
         self.to.u32(self.numbers.comm(comm).map_err(|why| about(shape, &why))?);
-        self.to.option(peer, Writer::i32);
-        self.to.option(tag, Writer::i32);
+        self.to.option(peer, NumberWriter::i32);
+        self.to.option(tag, NumberWriter::i32);
         self.to.i64(count);
         self.to.i64(size);
         self.to.u64(sum);
         Ok(())
     }
 
-    fn item(&mut self, item: &Item, shape: &Shape, before: u64) -> Result<()> {
+    fn item(&mut self, item: &Item, shape: &CallShape, before: u64) -> Result<()> {
         self.to.i32(item.index);
         self.to.u64(item.began);
         self.to.flag(item.persistent);
@@ -293,7 +299,7 @@ impl<T: Types> Packing<'_, T> {
         // A replay uses its own target, unless the request began before the part.
         let needed =
             is_completion(shape.call.0) && item.began <= before && !item.payload.is_empty();
-        let target = if needed { &item.target } else { &Target::Nothing };
+        let target = if needed { &item.target } else { &CallTarget::Nothing };
         if !targets::write(&mut self.to, target, self.types, self.regions) {
             self.lost = Some(shape.call.0);
         }
@@ -317,7 +323,7 @@ impl<T: Types> Packing<'_, T> {
         Ok(())
     }
 
-    fn link(&mut self, link: Option<Link>) {
+    fn link(&mut self, link: Option<MessageLink>) {
         self.to.option(link, |to, link| {
             to.u32(link.stream);
             to.u64(link.number);
@@ -346,16 +352,16 @@ fn is_completion(call: &str) -> bool {
     waits || call == "MPI_Request_get_status"
 }
 
-fn about(shape: &Shape, why: &str) -> String {
+fn about(shape: &CallShape, why: &str) -> String {
     format!("{}: {why}", shape.call.0)
 }
 
-fn position(to: &mut Writer, at: Position) {
+fn position(to: &mut NumberWriter, at: Position) {
     to.u64(at.event);
     to.u32(at.nth);
 }
 
-fn row(to: &mut Writer, stream: u32, numbers: &Range<u64>, route: Route) {
+fn row(to: &mut NumberWriter, stream: u32, numbers: &Range<u64>, route: Route) {
     to.u32(stream);
     to.u64(numbers.start);
     to.u64(numbers.end);

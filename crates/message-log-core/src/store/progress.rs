@@ -1,11 +1,11 @@
 //! How far the parts of a process are.
 
 use crate::log::Position;
-use crate::parts::{Open, Parts};
+use crate::parts::{OpenPart, Parts};
 
 /// The progress of the parts.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct PartsProgress {
     numbers: u64,
     begun: u64,
     next: u64,
@@ -13,14 +13,14 @@ pub struct Progress {
     cursors: Vec<Option<Position>>,
 }
 
-impl Progress {
+impl PartsProgress {
     /// The progress now.
-    pub fn of(parts: &Parts) -> Progress {
-        let cursor = |open: &Open| match open {
-            Open::Record(_) => None,
-            Open::Replay(replay) => Some(replay.cursor),
+    pub fn of(parts: &Parts) -> PartsProgress {
+        let cursor = |open: &OpenPart| match open {
+            OpenPart::Record(_) => None,
+            OpenPart::Replay(replay) => Some(replay.cursor),
         };
-        Progress {
+        PartsProgress {
             numbers: parts.instances.now,
             begun: parts.begun,
             next: parts.next_event(),

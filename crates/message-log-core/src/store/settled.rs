@@ -1,14 +1,14 @@
 //! The state of messages that are sent again, in a checkpoint.
 
-use super::bytes::{Reader, Result, Writer};
+use super::bytes::{NumberReader, NumberWriter, Result};
 use super::unpack::count;
 use crate::parts::Parts;
-use crate::resend::judge::Judge;
+use crate::resend::judge::PartJudge;
 use crate::resend::verdicts::CheckpointOrigin;
 
 /// The position among parts whose messages may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settled {
+pub struct SettledPosition {
     /// The checkpoint that all must restart from.
     pub origin: CheckpointOrigin,
     /// The number of exchanges whose verdicts all processes knew.
@@ -19,10 +19,10 @@ pub struct Settled {
     pub resent: u64,
 }
 
-impl Settled {
+impl SettledPosition {
     /// The current state of a process.
-    pub fn of(judge: &Judge, parts: &Parts) -> Settled {
-        Settled {
+    pub fn of(judge: &PartJudge, parts: &Parts) -> SettledPosition {
+        SettledPosition {
             origin: judge.verdicts.origin(parts.boundaries()),
             settled: judge.verdicts.settled(),
             dropped: judge.dropped,
@@ -31,8 +31,8 @@ impl Settled {
     }
 
     /// Restarts the process from this state with these parts.
-    pub fn resume(self, judge: &mut Judge, parts: &mut Parts) {
-        let Settled { origin, settled, dropped, resent } = self;
+    pub fn resume(self, judge: &mut PartJudge, parts: &mut Parts) {
+        let SettledPosition { origin, settled, dropped, resent } = self;
         parts.resume(settled, origin.boundaries);
         judge.verdicts.resume(origin, settled);
         judge.is_resumed = true;
@@ -40,8 +40,8 @@ impl Settled {
     }
 
     /// Writes the state.
-    pub fn write(self, to: &mut Writer) {
-        let Settled {
+    pub fn write(self, to: &mut NumberWriter) {
+        let SettledPosition {
             origin: CheckpointOrigin { run, boundaries, begun },
             settled,
             dropped,
@@ -56,13 +56,13 @@ impl Settled {
     ///
     /// # Errors
     /// It is invalid.
-    pub fn read(from: &mut Reader<'_>) -> Result<Settled> {
+    pub fn read(from: &mut NumberReader<'_>) -> Result<SettledPosition> {
         let origin =
             CheckpointOrigin { run: from.u64()?, boundaries: count(from)?, begun: count(from)? };
         let [settled, dropped, resent] = [count(from)?, count(from)?, count(from)?];
         if settled > origin.begun {
             return Err(format!("{settled} settled exchanges of {}", origin.begun));
         }
-        Ok(Settled { origin, settled, dropped, resent })
+        Ok(SettledPosition { origin, settled, dropped, resent })
     }
 }

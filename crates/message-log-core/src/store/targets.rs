@@ -3,17 +3,17 @@
 
 use std::rc::Rc;
 
-use message_abi::log::Range;
+use message_abi::log::ProtectedRange;
 
-use super::bytes::{Reader, Result, Writer};
-use super::layout::{Layout, Types};
-use crate::target::{Block, Target};
+use super::bytes::{NumberReader, NumberWriter, Result};
+use super::layout::{ElementLayout, GappedTypes};
+use crate::target::{CallTarget, ElementBlock};
 
 /// The protected ranges.
 #[derive(Clone, Copy, Debug)]
-pub struct Regions<'a>(pub &'a [Range]);
+pub struct ProtectedRanges<'a>(pub &'a [ProtectedRange]);
 
-impl Regions<'_> {
+impl ProtectedRanges<'_> {
     /// The range that contains all of these bytes, and the offset in it.
     fn find(&self, start: i64, len: i64) -> Option<(i32, u64)> {
         let (start, len) = (start as u64, u64::try_from(len).ok()?);
@@ -33,7 +33,7 @@ impl Regions<'_> {
 }
 
 /// Bytes from the first element of a block to the end of the last.
-fn span(count: i64, layout: &Layout, extent: i64) -> Option<i64> {
+fn span(count: i64, layout: &ElementLayout, extent: i64) -> Option<i64> {
     match count {
         0 => Some(0),
         _ if count < 0 || extent < 0 => None,
@@ -43,14 +43,14 @@ fn span(count: i64, layout: &Layout, extent: i64) -> Option<i64> {
 
 /// Writes a target. Returns whether it can be identified again.
 pub(super) fn write(
-    to: &mut Writer,
-    target: &Target,
-    types: &impl Types,
-    regions: Regions<'_>,
+    to: &mut NumberWriter,
+    target: &CallTarget,
+    types: &impl GappedTypes,
+    regions: ProtectedRanges<'_>,
 ) -> bool {
     let blocks: Option<Vec<_>> =
         target.blocks().iter().map(|block| find(block, types, regions)).collect();
-    let is_lost = matches!(target, Target::Lost | Target::Plain { .. });
+    let is_lost = matches!(target, CallTarget::Lost | CallTarget::Plain { .. });
     match blocks.filter(|_| !is_lost) {
         None => {
             to.u8(2);
@@ -74,11 +74,11 @@ pub(super) fn write(
 }
 
 fn find(
-    block: &Block,
-    types: &impl Types,
-    regions: Regions<'_>,
-) -> Option<(i32, u64, i64, Layout)> {
-    let layout = Layout::of(&block.datatype, types)?;
+    block: &ElementBlock,
+    types: &impl GappedTypes,
+    regions: ProtectedRanges<'_>,
+) -> Option<(i32, u64, i64, ElementLayout)> {
+    let layout = ElementLayout::of(&block.datatype, types)?;
     let len = span(block.count, &layout, block.datatype.extent)?;
     let start = (block.buf as i64).wrapping_add(layout.first);
     let (id, place) = regions.find(start, len)?;
@@ -90,20 +90,20 @@ fn find(
 /// # Errors
 /// It is invalid.
 pub(super) fn read(
-    from: &mut Reader<'_>,
-    types: &impl Types,
-    regions: Regions<'_>,
-) -> Result<Target> {
+    from: &mut NumberReader<'_>,
+    types: &impl GappedTypes,
+    regions: ProtectedRanges<'_>,
+) -> Result<CallTarget> {
     match from.u8()? {
-        0 => return Ok(Target::Nothing),
+        0 => return Ok(CallTarget::Nothing),
         1 => {}
-        2 => return Ok(Target::Lost),
+        2 => return Ok(CallTarget::Lost),
         other => return Err(format!("target {other}")),
     }
     // Types are made when all values were checked.
     let blocks = from.list(60, |from| {
         let (id, place, count) = (from.i32()?, from.u64()?, from.i64()?);
-        let layout = Layout::read(from)?;
+        let layout = ElementLayout::read(from)?;
         Ok((id, place, count, layout))
     })?;
     let found = blocks.into_iter().map(|(id, place, count, layout)| {
@@ -114,18 +114,18 @@ pub(super) fn read(
         let start = regions.address(id, place, len)?;
         Some((start.wrapping_sub(layout.first) as usize, count, layout))
     });
-    let Some(found) = found.collect::<Option<Vec<_>>>() else { return Ok(Target::Lost) };
+    let Some(found) = found.collect::<Option<Vec<_>>>() else { return Ok(CallTarget::Lost) };
     let blocks = found.into_iter().map(|(buf, count, layout)| {
         let datatype = Rc::new(layout.make(types));
-        Block { buf, count, datatype }
+        ElementBlock { buf, count, datatype }
     });
-    let mut blocks: Vec<Block> = blocks.collect();
+    let mut blocks: Vec<ElementBlock> = blocks.collect();
     Ok(match (blocks.pop(), blocks.is_empty()) {
-        (None, _) => Target::Nothing,
-        (Some(one), true) => Target::One(one),
+        (None, _) => CallTarget::Nothing,
+        (Some(one), true) => CallTarget::One(one),
         (Some(last), false) => {
             blocks.push(last);
-            Target::Many(blocks.into())
+            CallTarget::Many(blocks.into())
         }
     })
 }

@@ -4,29 +4,31 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::rc::Rc;
 
-use message_abi::log::Range;
+use message_abi::log::ProtectedRange;
 use proptest::prelude::*;
 
-use super::bytes::{reseal, Reader, Result};
+use super::bytes::{reseal, NumberReader, Result};
 use super::chunks::Incoming;
-use super::comms::{CommTraits, Communicators, Handles, Numbers, Predefined, Topologies};
-use super::layout::Types;
-use super::pack::{self, Head, Packed};
-use super::settled::Settled;
-use super::targets::Regions;
+use super::comms::{
+    CommTraits, CommunicatorHandles, CommunicatorNumbers, Communicators, Predefined, Topologies,
+};
+use super::layout::GappedTypes;
+use super::pack::{self, Head, PackedLog};
+use super::settled::SettledPosition;
+use super::targets::ProtectedRanges;
 use super::unpack::{self, Unpacked};
-use crate::log::{Arena, Call, Item, Items, Outcome, Shape};
+use crate::log::{Arena, Call, CallOutcome, CallShape, Item, Items};
 use crate::parts::{Parts, KEEP, RESEND};
-use crate::resend::closed::{Closed, Route};
-use crate::resend::streams::Link;
+use crate::resend::closed::{ClosedMessages, Route};
+use crate::resend::streams::MessageLink;
 use crate::resend::verdicts::CheckpointOrigin;
-use crate::status::Status;
-use crate::target::{Block, Datatype, Target};
+use crate::status::StatusBytes;
+use crate::target::{CallTarget, Datatype, ElementBlock};
 
 /// Types without gaps, of which MPI knows no more than the log.
 struct Dense;
 
-impl Types for Dense {
+impl GappedTypes for Dense {
     fn places(&self, _: &Datatype) -> Option<(i64, Vec<u64>)> {
         None
     }
@@ -44,7 +46,7 @@ const PREDEFINED: Predefined = Predefined {
     topologies: Topologies { none: -32766, cart: 1, graph: 2, dist_graph: 3 },
 };
 
-const SETTLED: Settled = Settled {
+const SETTLED: SettledPosition = SettledPosition {
     origin: CheckpointOrigin { run: u64::MAX, boundaries: 6, begun: 3 },
     settled: 2,
     dropped: 4,
@@ -63,11 +65,17 @@ fn comms(handles: &[usize]) -> Communicators {
     comms
 }
 
-fn packed(parts: &Parts, made: &Communicators, regions: &[Range]) -> Result<Packed> {
-    pack::pack(&HEAD, parts, &Numbers::new(PREDEFINED, made), &Dense, Regions(regions))
+fn packed(parts: &Parts, made: &Communicators, regions: &[ProtectedRange]) -> Result<PackedLog> {
+    pack::pack(
+        &HEAD,
+        parts,
+        &CommunicatorNumbers::new(PREDEFINED, made),
+        &Dense,
+        ProtectedRanges(regions),
+    )
 }
 
-fn unpacked(sealed: &[u8], made: &Communicators, regions: &[Range]) -> Result<Unpacked> {
+fn unpacked(sealed: &[u8], made: &Communicators, regions: &[ProtectedRange]) -> Result<Unpacked> {
     unpacked_beside(sealed, &[], made, regions)
 }
 
@@ -76,9 +84,9 @@ fn unpacked_beside(
     sealed: &[u8],
     chunks: &[Vec<u8>],
     made: &Communicators,
-    regions: &[Range],
+    regions: &[ProtectedRange],
 ) -> Result<Unpacked> {
-    let mut from = Reader::open(sealed)?;
+    let mut from = NumberReader::open(sealed)?;
     let head = Head::read(&mut from)?;
     let mut incoming = Incoming::expected(&mut from, Arena::default())?;
     for bytes in chunks {
@@ -86,12 +94,13 @@ fn unpacked_beside(
         // SAFETY: there is room for these bytes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
     }
-    let mut from = Reader::open(sealed)?;
+    let mut from = NumberReader::open(sealed)?;
     Head::read(&mut from)?;
     let chunks = incoming.complete(&mut from)?;
-    let handles = Handles::read(&mut from, PREDEFINED, made)?;
-    let mut unpacked = unpack::unpack(from, &head, &handles, &Dense, Regions(regions), chunks)?;
-    if let Some(Settled { origin, settled, .. }) = head.resend {
+    let handles = CommunicatorHandles::read(&mut from, PREDEFINED, made)?;
+    let mut unpacked =
+        unpack::unpack(from, &head, &handles, &Dense, ProtectedRanges(regions), chunks)?;
+    if let Some(SettledPosition { origin, settled, .. }) = head.resend {
         assert!(settled <= origin.begun);
         unpacked.parts.resume(settled, origin.boundaries);
     }
@@ -99,7 +108,7 @@ fn unpacked_beside(
 }
 
 /// The chunks stored beside the bytes.
-fn beside(packed: &mut Packed) -> Vec<Vec<u8>> {
+fn beside(packed: &mut PackedLog) -> Vec<Vec<u8>> {
     packed.chunks.drain(..).map(|source| source.bytes().to_vec()).collect()
 }
 
@@ -126,51 +135,68 @@ fn doubles() -> Rc<Datatype> {
     Rc::new(Datatype { handle: 0, size: 8, extent: 8, lb: 0, is_dense: true, owned: None })
 }
 
-fn shape(call: &'static str, comm: usize, tag: c_int) -> Shape {
-    Shape { comm, tag: Some(tag), peer: Some(0), count: 3, size: 8, ..Shape::new(Call(call)) }
+fn shape(call: &'static str, comm: usize, tag: c_int) -> CallShape {
+    CallShape {
+        comm,
+        tag: Some(tag),
+        peer: Some(0),
+        count: 3,
+        size: 8,
+        ..CallShape::new(Call(call))
+    }
 }
 
-fn item(arena: &mut Arena, len: usize, began: u64, target: Target) -> Item {
+fn item(arena: &mut Arena, len: usize, began: u64, target: CallTarget) -> Item {
     let fill = |bytes: &mut [u8]| {
         bytes.iter_mut().enumerate().for_each(|(i, byte)| *byte = i as u8);
         Ok(())
     };
     let payload = arena.keep(len, fill).unwrap();
-    let item = Item::new(Status::of_slice(&[3; 20]), target, payload);
-    Item { began, index: 1, link: Some(Link { stream: 2, number: began }), ..item }
+    let item = Item::new(StatusBytes::of_slice(&[3; 20]), target, payload);
+    Item { began, index: 1, link: Some(MessageLink { stream: 2, number: began }), ..item }
 }
 
 /// Parts of every kind, one recorded and one replayed. `target` is that of a request begun before the part.
-fn sample(target: &Target) -> (Parts, Arena) {
+fn sample(target: &CallTarget) -> (Parts, Arena) {
     sample_with(target, 300)
 }
 
 /// Parts of every kind, as in [`sample`], with a message of `large` bytes.
-fn sample_with(target: &Target, large: usize) -> (Parts, Arena) {
+fn sample_with(target: &CallTarget, large: usize) -> (Parts, Arena) {
     let (mut parts, mut arena) = (Parts::default(), Arena::default());
     let outside = parts.begin_number();
     parts.begin(1, KEEP).unwrap();
-    parts.record(shape("MPI_Send", 2, 4), Outcome::of(0)).unwrap();
+    parts.record(shape("MPI_Send", 2, 4), CallOutcome::of(0)).unwrap();
     let items = Items::One(item(&mut arena, 24, outside, target.clone()));
     parts
-        .record(Shape::of_requests(Call("MPI_Wait"), 1), Outcome { items, ..Outcome::of(0) })
+        .record(
+            CallShape::of_requests(Call("MPI_Wait"), 1),
+            CallOutcome { items, ..CallOutcome::of(0) },
+        )
         .unwrap();
     parts.begin(2, RESEND).unwrap();
     let began = parts.begin_number();
-    parts.record(shape("MPI_Irecv", 40, -1), Outcome { began, ..Outcome::of(0) }).unwrap();
-    let many =
-        [item(&mut arena, large, began, Target::Nothing), item(&mut arena, 0, 0, Target::Nothing)];
+    parts.record(shape("MPI_Irecv", 40, -1), CallOutcome { began, ..CallOutcome::of(0) }).unwrap();
+    let many = [
+        item(&mut arena, large, began, CallTarget::Nothing),
+        item(&mut arena, 0, 0, CallTarget::Nothing),
+    ];
     let items = Items::Many(many.into());
     parts
-        .record(Shape::of_requests(Call("MPI_Waitall"), 2), Outcome { items, ..Outcome::of(0) })
+        .record(
+            CallShape::of_requests(Call("MPI_Waitall"), 2),
+            CallOutcome { items, ..CallOutcome::of(0) },
+        )
         .unwrap();
     for _ in 0..3 {
-        parts.record(shape("MPI_Iprobe", 41, 9), Outcome::of(0)).unwrap();
+        parts.record(shape("MPI_Iprobe", 41, 9), CallOutcome::of(0)).unwrap();
     }
-    parts.record(shape("MPI_Comm_dup", 2, 0), Outcome { handle: 41, ..Outcome::of(0) }).unwrap();
+    parts
+        .record(shape("MPI_Comm_dup", 2, 0), CallOutcome { handle: 41, ..CallOutcome::of(0) })
+        .unwrap();
     parts.end(2).unwrap();
     parts.end(1).unwrap();
-    let closed = Closed {
+    let closed = ClosedMessages {
         number: 1,
         received: HashMap::from_iter([(2, (0..5, Route { peer: 0, tag: 7 }))]),
         sent: HashMap::from_iter([(0, (1..2, Route { peer: 0, tag: 8 }))]),
@@ -179,17 +205,19 @@ fn sample_with(target: &Target, large: usize) -> (Parts, Arena) {
     parts.close(number, &Rc::new(closed));
     parts.drop_settled(SETTLED.settled);
     parts.begin(3, 0).unwrap();
-    parts.record(shape("MPI_Mprobe", 3, 0), Outcome { handle: 6, ..Outcome::of(0) }).unwrap();
+    parts
+        .record(shape("MPI_Mprobe", 3, 0), CallOutcome { handle: 6, ..CallOutcome::of(0) })
+        .unwrap();
     parts.replay_begin(1).unwrap();
     parts.next(&shape("MPI_Send", 2, 4)).unwrap();
     parts.begin(4, 0).unwrap();
-    parts.next(&Shape::of_requests(Call("MPI_Wait"), 1)).unwrap();
+    parts.next(&CallShape::of_requests(Call("MPI_Wait"), 1)).unwrap();
     (parts, arena)
 }
 
 /// The content of parts without handles and addresses.
 fn text(parts: &Parts) -> String {
-    let rows = |closed: &Closed| {
+    let rows = |closed: &ClosedMessages| {
         let of = |table: &HashMap<_, _, _>| {
             let mut rows: Vec<_> = table.iter().map(|row| format!("{row:?}")).collect();
             rows.sort();
@@ -197,7 +225,7 @@ fn text(parts: &Parts) -> String {
         };
         format!("{} {} {}", closed.number, of(&closed.sent), of(&closed.received))
     };
-    let bytes = |event: &crate::log::Event| {
+    let bytes = |event: &crate::log::LogEvent| {
         let items = event.outcome.items.as_slice().iter();
         items.map(|item| item.payload.bytes().to_vec()).collect::<Vec<_>>()
     };
@@ -221,11 +249,11 @@ fn text(parts: &Parts) -> String {
 /// Catches values that are not written, or read differently.
 #[test]
 fn a_log_is_the_same_elsewhere() {
-    let (parts, _arena) = sample(&Target::Nothing);
+    let (parts, _arena) = sample(&CallTarget::Nothing);
     let made = comms(&[40, 41]);
     let packed = packed(&parts, &made, &[]).unwrap();
     assert_eq!(packed.lost, None);
-    assert_eq!(Head::read(&mut Reader::open(&packed.bytes).unwrap()), Ok(HEAD));
+    assert_eq!(Head::read(&mut NumberReader::open(&packed.bytes).unwrap()), Ok(HEAD));
     let there = unpacked(&packed.bytes, &made, &[]).unwrap();
     assert_eq!(text(&there.parts), text(&parts));
 }
@@ -234,7 +262,7 @@ fn a_log_is_the_same_elsewhere() {
 /// a damaged one that is accepted, and an offset outside of it.
 #[test]
 fn large_chunks_go_beside_the_bytes() {
-    let (parts, _arena) = sample_with(&Target::Nothing, 200_000);
+    let (parts, _arena) = sample_with(&CallTarget::Nothing, 200_000);
     let made = comms(&[40, 41]);
     let mut packed = packed(&parts, &made, &[]).unwrap();
     let chunks = beside(&mut packed);
@@ -256,7 +284,7 @@ fn large_chunks_go_beside_the_bytes() {
 /// Catches handles that are used unchanged.
 #[test]
 fn communicators_have_the_handles_of_the_new_process() {
-    let (parts, _arena) = sample(&Target::Nothing);
+    let (parts, _arena) = sample(&CallTarget::Nothing);
     let packed = packed(&parts, &comms(&[40, 41]), &[]).unwrap();
     let there = unpacked(&packed.bytes, &comms(&[90, 91]), &[]).unwrap().parts;
     let comms: Vec<usize> = there.log.events.iter().map(|event| event.shape.comm).collect();
@@ -272,13 +300,13 @@ fn communicators_have_the_handles_of_the_new_process() {
 /// Catches an address of the old process, and one near the region's end.
 #[test]
 fn what_is_protected_is_found_again() {
-    let region = |id, address, len| Range { id, address, len };
-    let target = |buf| Target::One(Block { buf, count: 3, datatype: doubles() });
-    let buffers = |bytes: &[u8], regions: &[Range]| {
+    let region = |id, address, len| ProtectedRange { id, address, len };
+    let target = |buf| CallTarget::One(ElementBlock { buf, count: 3, datatype: doubles() });
+    let buffers = |bytes: &[u8], regions: &[ProtectedRange]| {
         let parts = unpacked(bytes, &comms(&[40, 41]), regions).unwrap().parts;
         match &parts.log.events[1].outcome.items.as_slice()[0].target {
-            Target::One(block) => Some((block.buf, block.count)),
-            Target::Lost => None,
+            CallTarget::One(block) => Some((block.buf, block.count)),
+            CallTarget::Lost => None,
             other => panic!("{other:?}"),
         }
     };
@@ -309,7 +337,7 @@ proptest! {
         type Good = [(Vec<u8>, Vec<Vec<u8>>); 2];
         thread_local! {
             static GOOD: Good = [300, 70_000].map(|large| {
-                let (parts, _arena) = sample_with(&Target::Nothing, large);
+                let (parts, _arena) = sample_with(&CallTarget::Nothing, large);
                 let mut packed = packed(&parts, &comms(&[40, 41]), &[]).unwrap();
                 let chunks = beside(&mut packed);
                 (packed.bytes, chunks)
@@ -329,9 +357,9 @@ proptest! {
         reseal(&mut bytes);
         if let Ok(unpacked) = unpacked_beside(&bytes, &chunks, &comms(&[40, 41]), &[]) {
             let mut parts = unpacked.parts;
-            let _ = parts.next(&Shape::of_requests(Call("MPI_Wait"), 1));
+            let _ = parts.next(&CallShape::of_requests(Call("MPI_Wait"), 1));
             let _ = parts.next(&shape("MPI_Send", 2, 4));
-            parts.record(shape("MPI_Send", 2, 4), Outcome::of(0)).unwrap();
+            parts.record(shape("MPI_Send", 2, 4), CallOutcome::of(0)).unwrap();
             for id in [4, 1, 3, 2] {
                 let _ = (parts.end(id), parts.replay_end(id), parts.replay_begin(id));
             }

@@ -4,21 +4,22 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::bytes::{Reader, Result};
-use super::chunks::Chunks;
-use super::comms::Handles;
-use super::layout::Types;
+use super::bytes::{NumberReader, Result};
+use super::chunks::LogChunks;
+use super::comms::CommunicatorHandles;
+use super::layout::GappedTypes;
 use super::pack::Head;
-use super::settled::Settled;
-use super::targets::{self, Regions};
+use super::settled::SettledPosition;
+use super::targets::{self, ProtectedRanges};
 use crate::log::{
-    Arena, Call, Event, Figures, Item, Items, Links, Log, Outcome, Payload, Position, Shape,
+    Arena, Call, CallOutcome, CallShape, Figures, Item, Items, Links, Log, LogEvent, Payload,
+    Position,
 };
-use crate::parts::{Instance, Open, Parts, Replay, KEEP, RESEND};
-use crate::resend::closed::{Closed, Route};
-use crate::resend::judge::Judge;
-use crate::resend::streams::{Link, Streams};
-use crate::status::Status;
+use crate::parts::{Instance, OpenPart, Parts, Replay, KEEP, RESEND};
+use crate::resend::closed::{ClosedMessages, Route};
+use crate::resend::judge::PartJudge;
+use crate::resend::streams::{MessageLink, Streams};
+use crate::status::StatusBytes;
 
 /// Larger counts are invalid, so that incrementing a count cannot overflow.
 const MOST: u64 = 1 << 62;
@@ -47,8 +48,8 @@ impl Unpacked {
     pub fn continued(
         self,
         own: &Parts,
-        settled: Option<Settled>,
-        again: Option<(&mut Streams, &mut Judge)>,
+        settled: Option<SettledPosition>,
+        again: Option<(&mut Streams, &mut PartJudge)>,
     ) -> Result<(Parts, Arena)> {
         let Unpacked { mut parts, arena, marked } = self;
         let is_closed = parts.instances.all.iter().any(|instance| instance.closed.is_some());
@@ -90,29 +91,29 @@ impl Head {
     ///
     /// # Errors
     /// It is invalid.
-    pub fn read(from: &mut Reader<'_>) -> Result<Head> {
+    pub fn read(from: &mut NumberReader<'_>) -> Result<Head> {
         Ok(Head {
             lineage: [from.u64()?, from.u64()?],
             abi: from.u8()?,
             status: from.u32()?,
             rank: from.i32()?,
             processes: from.i32()?,
-            resend: from.option(Settled::read)?,
+            resend: from.option(SettledPosition::read)?,
         })
     }
 }
 
 /// The input, and the state of unpacking.
 struct Unpacking<'a, 'b, T> {
-    from: &'b mut Reader<'a>,
+    from: &'b mut NumberReader<'a>,
     types: &'b T,
     /// Bytes of a status.
     status: usize,
-    regions: Regions<'b>,
-    handles: &'b Handles,
-    chunks: Chunks,
+    regions: ProtectedRanges<'b>,
+    handles: &'b CommunicatorHandles,
+    chunks: LogChunks,
     names: Vec<Call>,
-    closed: Vec<Rc<Closed>>,
+    closed: Vec<Rc<ClosedMessages>>,
     marked: Vec<u64>,
 }
 
@@ -121,12 +122,12 @@ struct Unpacking<'a, 'b, T> {
 /// # Errors
 /// It is invalid, a communicator is missing, or out of memory.
 pub fn unpack(
-    mut from: Reader<'_>,
+    mut from: NumberReader<'_>,
     head: &Head,
-    handles: &Handles,
-    types: &impl Types,
-    regions: Regions<'_>,
-    chunks: Chunks,
+    handles: &CommunicatorHandles,
+    types: &impl GappedTypes,
+    regions: ProtectedRanges<'_>,
+    chunks: LogChunks,
 ) -> Result<Unpacked> {
     let (names, closed, marked) = (Vec::new(), Vec::new(), Vec::new());
     let (from_bytes, status) = (&mut from, head.status as usize);
@@ -149,13 +150,13 @@ pub fn unpack(
 }
 
 /// A count that can be incremented.
-pub(super) fn count(from: &mut Reader<'_>) -> Result<u64> {
+pub(super) fn count(from: &mut NumberReader<'_>) -> Result<u64> {
     let count = from.u64()?;
     let is_one = count < MOST;
     is_one.then_some(count).ok_or_else(|| "a count that is too large".to_owned())
 }
 
-impl<T: Types> Unpacking<'_, '_, T> {
+impl<T: GappedTypes> Unpacking<'_, '_, T> {
     fn count(&mut self) -> Result<u64> {
         count(self.from)
     }
@@ -164,7 +165,7 @@ impl<T: Types> Unpacking<'_, '_, T> {
         let (numbers, begun) = (self.count()?, self.count()?);
         let (next, peak) = (self.count()?, self.count()?);
         self.closed = self.from.list(24, closed)?.into_iter().map(Rc::new).collect();
-        let events: VecDeque<Event> = self.list(40, Self::event)?.into();
+        let events: VecDeque<LogEvent> = self.list(40, Self::event)?.into();
         let bytes = events.iter().map(|event| event.outcome.bytes()).sum();
         let log = Log { events, next, figures: Figures { bytes, peak: peak.max(bytes) } };
         let instances = self.list(60, Self::instance)?;
@@ -187,20 +188,20 @@ impl<T: Types> Unpacking<'_, '_, T> {
         Ok(Position { event: self.count()?, nth: self.from.u32()? })
     }
 
-    fn closed(&mut self) -> Result<Option<Rc<Closed>>> {
-        let Some(number) = self.from.option(Reader::u32)? else { return Ok(None) };
+    fn closed(&mut self) -> Result<Option<Rc<ClosedMessages>>> {
+        let Some(number) = self.from.option(NumberReader::u32)? else { return Ok(None) };
         let closed = self.closed.get(number as usize).cloned();
         closed.map(Some).ok_or_else(|| format!("closed messages {number} of {}", self.closed.len()))
     }
 
-    fn event(&mut self) -> Result<Event> {
+    fn event(&mut self) -> Result<LogEvent> {
         let (number, owners, repeats) = (self.count()?, self.from.u32()?, self.from.u32()?);
         let shape = self.shape()?;
         let outcome = self.outcome()?;
-        Ok(Event { shape, outcome, number, owners, repeats })
+        Ok(LogEvent { shape, outcome, number, owners, repeats })
     }
 
-    fn shape(&mut self) -> Result<Shape> {
+    fn shape(&mut self) -> Result<CallShape> {
         let name = self.from.u32()? as usize;
         if name == self.names.len() {
             let call = call(self.from.bytes()?)?;
@@ -208,11 +209,11 @@ impl<T: Types> Unpacking<'_, '_, T> {
         }
         let call = self.names.get(name).copied();
         let call = call.ok_or_else(|| format!("call {name} of {}", self.names.len()))?;
-        Ok(Shape {
+        Ok(CallShape {
             call,
             comm: self.handle()?,
-            peer: self.from.option(Reader::i32)?,
-            tag: self.from.option(Reader::i32)?,
+            peer: self.from.option(NumberReader::i32)?,
+            tag: self.from.option(NumberReader::i32)?,
             count: self.from.i64()?,
             size: self.from.i64()?,
             sum: self.from.u64()?,
@@ -223,7 +224,7 @@ impl<T: Types> Unpacking<'_, '_, T> {
         self.handles.get(self.from.u32()?)
     }
 
-    fn outcome(&mut self) -> Result<Outcome> {
+    fn outcome(&mut self) -> Result<CallOutcome> {
         let [code, number, index] = [self.from.i32()?, self.from.i32()?, self.from.i32()?];
         let (handle, began) = (self.handle()?, self.count()?);
         let links = self.links()?;
@@ -236,13 +237,13 @@ impl<T: Types> Unpacking<'_, '_, T> {
                 Items::Many(items.into())
             }
         };
-        Ok(Outcome { code, number, index, handle, began, links, items })
+        Ok(CallOutcome { code, number, index, handle, began, links, items })
     }
 
     fn item(&mut self) -> Result<Item> {
         let (index, began) = (self.from.i32()?, self.count()?);
         let persistent = self.from.flag()?;
-        let status = Status::of_slice(self.from.raw(self.status)?);
+        let status = StatusBytes::of_slice(self.from.raw(self.status)?);
         let target = targets::read(self.from, self.types, self.regions)?;
         let payload = match self.from.flag()? {
             true => {
@@ -279,8 +280,8 @@ impl<T: Types> Unpacking<'_, '_, T> {
         })
     }
 
-    fn link(&mut self) -> Result<Option<Link>> {
-        self.from.option(|from| Ok(Link { stream: from.u32()?, number: from.u64()? }))
+    fn link(&mut self) -> Result<Option<MessageLink>> {
+        self.from.option(|from| Ok(MessageLink { stream: from.u32()?, number: from.u64()? }))
     }
 
     fn instance(&mut self) -> Result<Instance> {
@@ -291,8 +292,8 @@ impl<T: Types> Unpacking<'_, '_, T> {
             true => Some(self.position()?),
             false => None,
         };
-        let around = self.from.list(8, Reader::u64)?.into();
-        let broken = self.from.option(Reader::bytes)?;
+        let around = self.from.list(8, NumberReader::u64)?.into();
+        let broken = self.from.option(NumberReader::bytes)?;
         let broken = broken.map(|why| String::from_utf8_lossy(why).into_owned());
         if self.from.flag()? {
             self.marked.push(number);
@@ -305,10 +306,10 @@ impl<T: Types> Unpacking<'_, '_, T> {
         Ok(Instance { id, flags, number, since, begin, begun, end, around, broken, mark, closed })
     }
 
-    fn open(&mut self) -> Result<Open> {
+    fn open(&mut self) -> Result<OpenPart> {
         Ok(match self.from.u8()? {
-            0 => Open::Record(self.count()?),
-            1 => Open::Replay(Replay {
+            0 => OpenPart::Record(self.count()?),
+            1 => OpenPart::Replay(Replay {
                 instance: self.count()?,
                 cursor: self.position()?,
                 begun: self.count()?,
@@ -337,8 +338,8 @@ fn call(name: &[u8]) -> Result<Call> {
     Ok(Call(Box::leak(name.to_owned().into_boxed_str())))
 }
 
-fn closed(from: &mut Reader<'_>) -> Result<Closed> {
-    let mut closed = Closed { number: count(from)?, ..Closed::default() };
+fn closed(from: &mut NumberReader<'_>) -> Result<ClosedMessages> {
+    let mut closed = ClosedMessages { number: count(from)?, ..ClosedMessages::default() };
     for table in [&mut closed.sent, &mut closed.received] {
         let rows = from.list(28, |from| {
             let (stream, start, end) = (from.u32()?, from.u64()?, from.u64()?);
@@ -379,7 +380,7 @@ fn check(parts: &Parts) -> Result<()> {
         let known = number < parts.instances.now && instance.since <= number;
         let known = known && instance.begun <= parts.begun;
         let is_open =
-            parts.open.0.iter().any(|open| matches!(open, Open::Record(n) if *n == number));
+            parts.open.0.iter().any(|open| matches!(open, OpenPart::Record(n) if *n == number));
         if !behind(&mut last, number) || !known || !is_range || is_open == end.is_some() {
             return wrong(format!("run {number} of part {id}"));
         }
@@ -390,8 +391,8 @@ fn check(parts: &Parts) -> Result<()> {
     };
     for open in &parts.open.0 {
         let fits = match (open, find(open.number())) {
-            (Open::Record(_), Some(instance)) => instance.end.is_none(),
-            (Open::Replay(replay), Some(Instance { begin, end: Some(end), .. })) => {
+            (OpenPart::Record(_), Some(instance)) => instance.end.is_none(),
+            (OpenPart::Replay(replay), Some(Instance { begin, end: Some(end), .. })) => {
                 let inside = *begin <= replay.cursor && replay.cursor <= *end;
                 inside && is_place(replay.cursor) && replay.begun <= parts.begun
             }

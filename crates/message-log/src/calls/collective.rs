@@ -2,17 +2,17 @@
 
 use std::ffi::c_int;
 
-use message_log_core::counting::{Arrival, Counted};
+use message_log_core::counting::{Counted, ImmediateReceive};
 use message_log_core::parts::Source;
-use message_log_core::requests::Request;
+use message_log_core::requests::MpiRequest;
 use message_log_core::status::SUCCESS;
 
-use super::plan::Plan;
+use super::plan::CollectivePlan;
 use super::starting;
 use super::with;
 use crate::entry::At;
-use crate::pmpi::{Handle, Ptr};
-use crate::state::State;
+use crate::pmpi::{HandleWord, Ptr};
+use crate::state::LogState;
 
 /// A blocking call. Outside parts it is counted.
 ///
@@ -20,8 +20,8 @@ use crate::state::State;
 /// The requirements of the MPI call.
 pub(crate) unsafe fn run(
     at: At,
-    comm: Handle,
-    plan: impl FnOnce(&mut State) -> Plan,
+    comm: HandleWord,
+    plan: impl FnOnce(&mut LogState) -> CollectivePlan,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     with(|state| {
@@ -31,14 +31,15 @@ pub(crate) unsafe fn run(
             state.counting.has_collected(group);
             return code;
         }
-        let Plan { shape, target } = plan(state);
+        let CollectivePlan { shape, target } = plan(state);
         let group = match state.recording.source() {
             Source::Mpi => state.counting.collects(shape.comm),
             Source::Log => None,
         };
         // SAFETY: by the caller's promise.
-        let code =
-            unsafe { super::receiving(state, shape, &target, Arrival::Nothing, None, |_| real()) };
+        let code = unsafe {
+            super::receiving(state, shape, &target, ImmediateReceive::Nothing, None, |_| real())
+        };
         state.counting.has_collected(group);
         code
     })
@@ -50,12 +51,12 @@ pub(crate) unsafe fn run(
 /// The requirements of the MPI call.
 pub(crate) unsafe fn begin(
     at: At,
-    plan: impl FnOnce(&mut State) -> Plan,
+    plan: impl FnOnce(&mut LogState) -> CollectivePlan,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     with(|state| {
-        let Plan { shape, target } = plan(state);
+        let CollectivePlan { shape, target } = plan(state);
         if let Err(code) = state.reserve(shape.call, shape.comm, 1) {
             return code;
         }
@@ -69,8 +70,8 @@ pub(crate) unsafe fn begin(
             }
             let code = real();
             if code == SUCCESS {
-                let begun = Request::new(shape, target, false);
-                starting::begun(state, Request { counted, ..begun }, request);
+                let begun = MpiRequest::new(shape, target, false);
+                starting::begun(state, MpiRequest { counted, ..begun }, request);
             }
             code
         }

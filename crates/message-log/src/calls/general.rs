@@ -5,17 +5,17 @@
 
 use std::ffi::c_int;
 
-use message_log_core::log::{Call, Item, Items, Outcome, Payload, Shape};
+use message_log_core::log::{Call, CallOutcome, CallShape, Item, Items, Payload};
 use message_log_core::parts::Source;
-use message_log_core::requests::{General, Request};
+use message_log_core::requests::{General, MpiRequest};
 use message_log_core::status::SUCCESS;
-use message_log_core::target::Target;
+use message_log_core::target::CallTarget;
 
 use super::starting;
 use super::with;
 use crate::divergence;
-use crate::pmpi::{Handle, Ptr};
-use crate::status::Status;
+use crate::pmpi::{HandleWord, Ptr};
+use crate::status::StatusBytes;
 
 /// A call inside parts that begins a generalized request.
 ///
@@ -23,7 +23,7 @@ use crate::status::Status;
 /// `request` points to the call's request handle.
 pub(crate) unsafe fn start(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
-        let shape = Shape::new(call);
+        let shape = CallShape::new(call);
         if let Err(code) = state.reserve(call, 0, 1) {
             return code;
         }
@@ -39,30 +39,31 @@ pub(crate) unsafe fn start(call: Call, request: Ptr, real: impl FnOnce() -> c_in
         };
         let code = real();
         if code == SUCCESS {
-            let begun = Request::new(shape, Target::Nothing, false);
-            let begun = Request { began, general: Some(General::Begun), ..begun };
+            let begun = MpiRequest::new(shape, CallTarget::Nothing, false);
+            let begun = MpiRequest { began, general: Some(General::Begun), ..begun };
             // SAFETY: by the caller's promise, MPI has written a handle there.
             unsafe { starting::begun(state, begun, request) };
         }
         if state.recording.source() == Source::Mpi {
-            state.recording.record(shape, Outcome { began, ..Outcome::of(code) });
+            state.recording.record(shape, CallOutcome { began, ..CallOutcome::of(code) });
         }
         code
     })
 }
 
 /// `MPI_Grequest_complete` inside parts. A replay ignores it for requests that were begun before the part.
-pub(crate) fn complete(call: Call, request: Handle, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn complete(call: Call, request: HandleWord, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
-        let shape = Shape::new(call);
+        let shape = CallShape::new(call);
         let handle = state.mpi.abi.truncate(request);
         let known = state.tracked.requests.get(handle).filter(|known| known.general.is_some());
         let own = known.map_or(0, |known| known.began);
         if state.recording.source() == Source::Mpi {
             let code = real();
-            let mut outcome = Outcome::of(code);
+            let mut outcome = CallOutcome::of(code);
             if own != 0 {
-                let mut item = Item::new(Status::default(), Target::Nothing, Payload::default());
+                let mut item =
+                    Item::new(StatusBytes::default(), CallTarget::Nothing, Payload::default());
                 item.began = own;
                 outcome.items = Items::One(item);
             }

@@ -5,13 +5,13 @@
 
 use std::ffi::c_int;
 
-use message_log_core::counting::{Arrival, Counted};
-use message_log_core::log::{Call, Shape};
+use message_log_core::counting::{Counted, ImmediateReceive};
+use message_log_core::log::{Call, CallShape};
 use message_log_core::parts::Source;
-use message_log_core::requests::Request;
+use message_log_core::requests::MpiRequest;
 use message_log_core::status::SUCCESS;
 
-use super::message::Message;
+use super::message::MessageArguments;
 use super::p2p;
 use super::starting;
 use super::with;
@@ -19,7 +19,7 @@ use crate::divergence;
 use crate::entry::At;
 use crate::pmpi::Ptr;
 use crate::refuse;
-use crate::state::State;
+use crate::state::LogState;
 
 /// Receives a message that was probed for. `real` is called with a pointer for the status.
 ///
@@ -28,7 +28,7 @@ use crate::state::State;
 pub(crate) unsafe fn recv(
     at: At,
     call: Call,
-    received: &Message,
+    received: &MessageArguments,
     message: Ptr,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
@@ -62,7 +62,7 @@ pub(crate) unsafe fn recv(
                 Err(code) => return code,
             },
         };
-        let arrival = Arrival::Matched { link, again };
+        let arrival = ImmediateReceive::Matched { link, again };
         let event = state.recording.parts.next_event();
         // SAFETY: by the caller's promise.
         let code = unsafe { p2p::received(state, shape, received, arrival, status, real) };
@@ -81,7 +81,7 @@ pub(crate) unsafe fn recv(
 pub(crate) unsafe fn irecv(
     at: At,
     call: Call,
-    received: &Message,
+    received: &MessageArguments,
     message: Ptr,
     request: Ptr,
     real: impl FnOnce() -> c_int,
@@ -107,9 +107,9 @@ pub(crate) unsafe fn irecv(
             state.tracked.messages.take(handle);
             let code = real();
             if code == SUCCESS {
-                let begun = Request::new(Shape::new(call), target, true);
+                let begun = MpiRequest::new(CallShape::new(call), target, true);
                 // SAFETY: by the caller's promise, MPI has written a handle there.
-                unsafe { starting::begun(state, Request { counted, ..begun }, request) };
+                unsafe { starting::begun(state, MpiRequest { counted, ..begun }, request) };
             } else {
                 state.counting.miscounts();
             }
@@ -138,7 +138,7 @@ pub(crate) unsafe fn irecv(
 
 /// Fails a call on a message that an earlier replay returned: MPI does not have that message.
 #[cold]
-fn refuse_given(state: &State, call: Call) -> c_int {
+fn refuse_given(state: &LogState, call: Call) -> c_int {
     let text = format!("{}: a replay that is over has given its message", call.0);
     refuse::fail(&state.mpi, 0, &text)
 }
@@ -147,7 +147,7 @@ fn refuse_given(state: &State, call: Call) -> c_int {
 ///
 /// # Errors
 /// The message is not that of the first run; the call's result.
-fn takes_again(state: &mut State, shape: Shape, handle: usize) -> Result<Shape, c_int> {
+fn takes_again(state: &mut LogState, shape: CallShape, handle: usize) -> Result<CallShape, c_int> {
     let first = state.recording.parts.replayed_since();
     let own = state.tracked.messages.get(handle).filter(|own| own.began > first);
     let logged = state
@@ -163,7 +163,7 @@ fn takes_again(state: &mut State, shape: Shape, handle: usize) -> Result<Shape, 
     let (shape, _) = match (own, logged) {
         // The message was probed for before the part, so its handle says nothing.
         (None, Some((then, began))) if began <= first && !is_no_proc(state, &then, handle) => {
-            (Shape { peer: then.peer, tag: then.tag, ..shape }, 0)
+            (CallShape { peer: then.peer, tag: then.tag, ..shape }, 0)
         }
         _ => state.tracked.takes_probed(&state.mpi, shape, handle),
     };
@@ -177,21 +177,21 @@ fn takes_again(state: &mut State, shape: Shape, handle: usize) -> Result<Shape, 
 }
 
 /// Whether exactly one of the logged call and this one is on `MPI_MESSAGE_NO_PROC`.
-fn is_no_proc(state: &State, then: &Shape, handle: usize) -> bool {
+fn is_no_proc(state: &LogState, then: &CallShape, handle: usize) -> bool {
     let was = then.peer == Some(state.mpi.numbers.proc_null);
     was != (handle == state.mpi.message_no_proc)
 }
 
 /// The shape to compare; the message tells its source and tag.
-fn matched(call: Call, received: &Message, state: &mut State) -> Shape {
-    Shape { comm: 0, peer: None, tag: None, ..received.shape(call, state) }
+fn matched(call: Call, received: &MessageArguments, state: &mut LogState) -> CallShape {
+    CallShape { comm: 0, peer: None, tag: None, ..received.shape(call, state) }
 }
 
 /// Clears the application's message handle. A real call has done so.
 ///
 /// # Safety
 /// `message` points to the call's message handle.
-unsafe fn taken(state: &State, code: c_int, message: Ptr) {
+unsafe fn taken(state: &LogState, code: c_int, message: Ptr) {
     if code == SUCCESS {
         // SAFETY: by the caller's promise.
         unsafe { state.mpi.write_handle(message, state.mpi.message_null) };

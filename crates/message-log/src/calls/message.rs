@@ -3,42 +3,42 @@
 use std::ffi::c_int;
 
 use message_log_core::counting::Envelope;
-use message_log_core::log::{Call, Shape};
-use message_log_core::requests::Plain;
-use message_log_core::target::Target;
+use message_log_core::log::{Call, CallShape};
+use message_log_core::requests::PlainRequest;
+use message_log_core::target::CallTarget;
 
-use crate::mpi::Mpi;
-use crate::pmpi::{Handle, Ptr};
-use crate::state::State;
+use crate::mpi::MpiProperties;
+use crate::pmpi::{HandleWord, Ptr};
+use crate::state::LogState;
 
 /// The arguments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Message {
+pub(crate) struct MessageArguments {
     /// The address of the buffer.
     pub buf: Ptr,
     /// The number of elements.
     pub count: i64,
     /// The elements' type.
-    pub datatype: Handle,
+    pub datatype: HandleWord,
     /// The destination or source.
     pub peer: c_int,
     /// The tag.
     pub tag: c_int,
     /// The communicator.
-    pub comm: Handle,
+    pub comm: HandleWord,
 }
 
-impl Message {
+impl MessageArguments {
     /// With a count of either width.
     pub(crate) fn new(
         buf: Ptr,
         count: impl Into<i64>,
-        datatype: Handle,
+        datatype: HandleWord,
         peer: c_int,
         tag: c_int,
-        comm: Handle,
-    ) -> Message {
-        Message { buf, count: count.into(), datatype, peer, tag, comm }
+        comm: HandleWord,
+    ) -> MessageArguments {
+        MessageArguments { buf, count: count.into(), datatype, peer, tag, comm }
     }
 
     /// What is counted of it.
@@ -48,9 +48,9 @@ impl Message {
     }
 
     /// The shape that a replay compares.
-    pub(crate) fn shape(&self, call: Call, state: &mut State) -> Shape {
+    pub(crate) fn shape(&self, call: Call, state: &mut LogState) -> CallShape {
         let datatype = state.mpi.abi.truncate(self.datatype);
-        Shape {
+        CallShape {
             call,
             comm: state.mpi.abi.truncate(self.comm),
             peer: Some(self.peer),
@@ -65,16 +65,16 @@ impl Message {
     ///
     /// # Safety
     /// The message describes the application's memory.
-    pub(crate) unsafe fn sent_shape(&self, call: Call, state: &mut State) -> Shape {
+    pub(crate) unsafe fn sent_shape(&self, call: Call, state: &mut LogState) -> CallShape {
         let shape = self.shape(call, state);
         let sent = self.target(state);
         // SAFETY: by the caller's promise.
-        Shape { sum: unsafe { state.sum_of_sent(shape.peer, &sent) }, ..shape }
+        CallShape { sum: unsafe { state.sum_of_sent(shape.peer, &sent) }, ..shape }
     }
 
     /// Where it is received.
-    pub(crate) fn target(&self, state: &State) -> Target {
-        Target::Plain {
+    pub(crate) fn target(&self, state: &LogState) -> CallTarget {
+        CallTarget::Plain {
             buf: self.buf as usize,
             count: self.count,
             datatype: state.mpi.abi.truncate(self.datatype),
@@ -85,8 +85,8 @@ impl Message {
     #[inline(always)]
     pub(crate) fn note(
         &self,
-        mpi: &Mpi,
-        plain: &mut Plain,
+        mpi: &MpiProperties,
+        plain: &mut PlainRequest,
         call: Call,
         receives: bool,
         request: Ptr,

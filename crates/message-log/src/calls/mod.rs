@@ -22,22 +22,22 @@ pub(crate) mod starting;
 
 use std::ffi::c_int;
 
-use message_log_core::counting::Arrival;
-use message_log_core::log::{Call, Item, Items, Outcome, Payload, Shape};
+use message_log_core::counting::ImmediateReceive;
+use message_log_core::log::{Call, CallOutcome, CallShape, Item, Items, Payload};
 use message_log_core::parts::Source;
 use message_log_core::status::SUCCESS;
-use message_log_core::target::Target;
+use message_log_core::target::CallTarget;
 
 use crate::divergence;
 use crate::entry;
 use crate::pmpi::Ptr;
 use crate::refuse;
-use crate::state::State;
-use crate::status::{MpiStatus as _, Status};
+use crate::state::LogState;
+use crate::status::{MpiStatus as _, StatusBytes};
 use crate::target;
 
 /// Runs a call's body with the state. The call fails if its data cannot be logged.
-pub(crate) fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
+pub(crate) fn with(body: impl FnOnce(&mut LogState) -> c_int) -> c_int {
     entry::call(|state| {
         if state.resend.as_ref().is_some_and(|resend| resend.judge.is_resumed) {
             report_restart(state);
@@ -50,7 +50,7 @@ pub(crate) fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
 /// The first call inside a part after a restart. It announces the restart to the other processes, and waits
 /// for them if it depends on messages that are sent again.
 #[cold]
-fn report_restart(state: &mut State) {
+fn report_restart(state: &mut LogState) {
     let parts = &state.recording.parts;
     let Some(resend) = state.resend.as_mut().filter(|_| parts.open().is_any()) else {
         return;
@@ -62,11 +62,11 @@ fn report_restart(state: &mut State) {
 }
 
 /// A call that returns only its code.
-pub(crate) fn plain(state: &mut State, shape: Shape, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn plain(state: &mut LogState, shape: CallShape, real: impl FnOnce() -> c_int) -> c_int {
     match state.recording.source() {
         Source::Mpi => {
             let code = real();
-            state.recording.record(shape, Outcome::of(code));
+            state.recording.record(shape, CallOutcome::of(code));
             code
         }
         Source::Log => match state.recording.parts.next(&shape) {
@@ -84,24 +84,24 @@ pub(crate) fn plain(state: &mut State, shape: Shape, real: impl FnOnce() -> c_in
 /// # Safety
 /// The requirements of the MPI call.
 pub(crate) unsafe fn receiving(
-    state: &mut State,
-    shape: Shape,
-    target: &Target,
-    arrival: Arrival,
+    state: &mut LogState,
+    shape: CallShape,
+    target: &CallTarget,
+    arrival: ImmediateReceive,
     status: Option<Ptr>,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
     match state.recording.source() {
         Source::Mpi => {
-            let mut own = Status::default();
+            let mut own = StatusBytes::default();
             let ignored = state.mpi.numbers.status_ignore;
             let place = status.filter(|status| *status as usize != ignored);
             let code = real(place.unwrap_or(own.as_mut_ptr()));
             if let Some(place) = place {
                 // SAFETY: the application's status, by the caller's promise.
-                own = unsafe { Status::read(&state.mpi, place) };
+                own = unsafe { StatusBytes::read(&state.mpi, place) };
             }
-            let mut outcome = Outcome::of(code);
+            let mut outcome = CallOutcome::of(code);
             if code == SUCCESS {
                 // SAFETY: the call has returned.
                 let mut item = unsafe { state.received(target, status.map(|_| &own)) };
@@ -111,9 +111,10 @@ pub(crate) unsafe fn receiving(
             } else {
                 if status.is_some() {
                     // The source is known even if the buffer was too small.
-                    outcome.items = Items::One(Item::new(own, Target::Nothing, Payload::default()));
+                    outcome.items =
+                        Items::One(Item::new(own, CallTarget::Nothing, Payload::default()));
                 }
-                if !matches!(arrival, Arrival::Nothing) {
+                if !matches!(arrival, ImmediateReceive::Nothing) {
                     state.counting.miscounts();
                 }
             }
@@ -145,7 +146,7 @@ pub(crate) unsafe fn receiving(
 }
 
 /// A call on a request that `of` returned fails; both are named.
-pub(crate) fn refuse_on(state: &mut State, call: Call, of: Call) -> c_int {
+pub(crate) fn refuse_on(state: &mut LogState, call: Call, of: Call) -> c_int {
     let part = state.recording.parts.innermost().unwrap_or_default();
     let text = format!(
         "{} cannot be called inside part {part} on a request of {}: it cannot be replayed",

@@ -3,18 +3,18 @@
 use std::ffi::c_int;
 
 use message_log_core::counting::Counted;
-use message_log_core::log::{Call, Shape};
+use message_log_core::log::{Call, CallShape};
 use message_log_core::parts::Source;
-use message_log_core::requests::{Life, Request};
+use message_log_core::requests::{MpiRequest, RequestLife};
 use message_log_core::status::SUCCESS;
-use message_log_core::target::Target;
+use message_log_core::target::CallTarget;
 
-use super::message::Message;
+use super::message::MessageArguments;
 use super::starting;
 use super::with;
 use crate::entry::At;
 use crate::pmpi::Ptr;
-use crate::state::State;
+use crate::state::LogState;
 
 /// A non-blocking send, which is counted when it completes.
 ///
@@ -23,7 +23,7 @@ use crate::state::State;
 pub(crate) unsafe fn send(
     at: At,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -36,10 +36,10 @@ pub(crate) unsafe fn send(
 /// # Safety
 /// As for [`send`].
 pub(super) unsafe fn sending(
-    state: &mut State,
+    state: &mut LogState,
     at: At,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -62,7 +62,8 @@ pub(super) unsafe fn sending(
     };
     // SAFETY: by the caller's promise.
     unsafe {
-        let code = starting::starting(state, shape, Target::Nothing, false, counted, request, real);
+        let code =
+            starting::starting(state, shape, CallTarget::Nothing, false, counted, request, real);
         starting::begin_resent(state, code, message, route, true, request);
         code
     }
@@ -75,7 +76,7 @@ pub(super) unsafe fn sending(
 pub(crate) unsafe fn recv(
     at: At,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -88,10 +89,10 @@ pub(crate) unsafe fn recv(
 /// # Safety
 /// As for [`recv`].
 pub(super) unsafe fn receiving(
-    state: &mut State,
+    state: &mut LogState,
     at: At,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -132,8 +133,8 @@ pub(super) unsafe fn receiving(
 pub(crate) unsafe fn sendrecv(
     at: At,
     call: Call,
-    sent: &Message,
-    received: &Message,
+    sent: &MessageArguments,
+    received: &MessageArguments,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -141,7 +142,7 @@ pub(crate) unsafe fn sendrecv(
         if at == At::Outside {
             let code = real();
             if code == SUCCESS && received.peer != state.mpi.numbers.proc_null {
-                let begun = Request::new(Shape::new(call), received.target(state), false);
+                let begun = MpiRequest::new(CallShape::new(call), received.target(state), false);
                 // SAFETY: by the caller's promise, MPI has written a handle there.
                 unsafe { starting::begun(state, begun, request) };
                 state.counting.miscounts();
@@ -174,8 +175,8 @@ pub(crate) unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_
     with(|state| {
         let code = real();
         if code == SUCCESS {
-            let begun = Request::new(Shape::new(call), Target::Nothing, false);
-            let foreign = Request { life: Life::Foreign, ..begun };
+            let begun = MpiRequest::new(CallShape::new(call), CallTarget::Nothing, false);
+            let foreign = MpiRequest { life: RequestLife::Foreign, ..begun };
             // SAFETY: by the caller's promise, MPI has written a handle there.
             unsafe { starting::begun(state, foreign, request) };
         }

@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use message_log_core::log::{Call, Outcome, Shape};
+use message_log_core::log::{Call, CallOutcome, CallShape};
 use message_log_core::memory::NoMemory;
 use message_log_core::parts::{CommOrigin, Source};
 use message_log_core::resend::comms::Comms;
@@ -15,10 +15,10 @@ use super::with;
 use crate::divergence;
 use crate::entry::At;
 use crate::freeing;
-use crate::pmpi::{Handle, Ptr};
+use crate::pmpi::{HandleWord, Ptr};
 use crate::refuse;
 use crate::resend;
-use crate::state::State;
+use crate::state::LogState;
 
 /// A call that makes a communicator from `comm`. Messages on it are counted, outside parts too.
 ///
@@ -27,12 +27,12 @@ use crate::state::State;
 pub(crate) unsafe fn make_comm(
     at: At,
     call: Call,
-    comm: Handle,
+    comm: HandleWord,
     made: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     with(|state| {
-        let shape = Shape { comm: state.mpi.abi.truncate(comm), ..Shape::new(call) };
+        let shape = CallShape { comm: state.mpi.abi.truncate(comm), ..CallShape::new(call) };
         if at == At::Outside || state.recording.source() == Source::Mpi {
             if let Err(code) = reserve_comm(state, call, shape.comm) {
                 return code;
@@ -50,7 +50,7 @@ pub(crate) unsafe fn make_comm(
         match state.recording.source() {
             Source::Mpi => {
                 let code = real();
-                let mut outcome = Outcome::of(code);
+                let mut outcome = CallOutcome::of(code);
                 if code == SUCCESS {
                     // SAFETY: by the caller's promise, MPI has written a handle there.
                     outcome.handle = unsafe { state.mpi.read_handle(made) };
@@ -75,17 +75,17 @@ pub(crate) unsafe fn make_comm(
 }
 
 /// A collective call that changes a communicator; a replay does not repeat it.
-pub(crate) fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn set(call: Call, comm: HandleWord, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let comm = state.mpi.abi.truncate(comm);
-        super::plain(state, Shape { comm, ..Shape::new(call) }, real)
+        super::plain(state, CallShape { comm, ..CallShape::new(call) }, real)
     })
 }
 
 /// A call that gives a communicator an attribute; a replay repeats it.
 pub(crate) fn set_attribute(
     call: Call,
-    comm: Handle,
+    comm: HandleWord,
     keyval: c_int,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -131,12 +131,12 @@ pub(crate) unsafe fn free_comm(
         }
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(comm) };
-        let mut shape = Shape { comm: handle, ..Shape::new(call) };
+        let mut shape = CallShape { comm: handle, ..CallShape::new(call) };
         if state.recording.source() == Source::Mpi {
             // SAFETY: as above.
             let (code, logged) = unsafe { freeing::free_comm(state, comm, real) };
             shape.comm = logged;
-            state.recording.record(shape, Outcome::of(code));
+            state.recording.record(shape, CallOutcome::of(code));
             return code;
         }
         let code = super::plain(state, shape, || SUCCESS);
@@ -178,7 +178,7 @@ pub(crate) unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c
 ///
 /// # Errors
 /// Out of memory; the result of the call, which has done nothing.
-fn reserve_comm(state: &mut State, call: Call, comm: usize) -> Result<(), c_int> {
+fn reserve_comm(state: &mut LogState, call: Call, comm: usize) -> Result<(), c_int> {
     state.reserve(call, comm, 1)?;
     let counted = |()| state.counting.comms().map_or(Ok(()), Comms::reserve);
     let room = state.objects.reserve_comm().and_then(counted);
@@ -186,7 +186,7 @@ fn reserve_comm(state: &mut State, call: Call, comm: usize) -> Result<(), c_int>
 }
 
 /// `call` has made the communicator `handle` from `comm`.
-fn comm_made(state: &mut State, call: Call, comm: usize, handle: usize, is_logged: bool) {
+fn comm_made(state: &mut LogState, call: Call, comm: usize, handle: usize, is_logged: bool) {
     // The call is recorded as the next event.
     let event = state.recording.parts.next_event();
     let made = is_logged.then_some((call, event));

@@ -2,19 +2,19 @@
 
 use std::ffi::c_int;
 
-use message_log_core::counting::{is_buffered, Arrival};
-use message_log_core::log::{Call, Outcome, Shape};
+use message_log_core::counting::{is_buffered, ImmediateReceive};
+use message_log_core::log::{Call, CallOutcome, CallShape};
 use message_log_core::parts::Source;
-use message_log_core::resend::streams::Link;
+use message_log_core::resend::streams::MessageLink;
 use message_log_core::status::SUCCESS;
 
-use super::message::Message;
+use super::message::MessageArguments;
 use super::resending;
 use super::with;
 use crate::entry::At;
 use crate::pmpi::Ptr;
-use crate::state::State;
-use crate::status::{MpiStatus as _, Status};
+use crate::state::LogState;
+use crate::status::{MpiStatus as _, StatusBytes};
 use crate::target;
 
 /// A blocking send.
@@ -24,7 +24,7 @@ use crate::target;
 pub(crate) unsafe fn send(
     at: At,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     with(|state| {
@@ -45,10 +45,10 @@ pub(crate) unsafe fn send(
 /// # Safety
 /// As for [`send`].
 pub(super) unsafe fn sending(
-    state: &mut State,
+    state: &mut LogState,
     at: At,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     if at == At::Outside {
@@ -58,17 +58,17 @@ pub(super) unsafe fn sending(
     let shape = unsafe { message.sent_shape(call, state) };
     let (code, link) = sent(state, call, message, real);
     let link = state.counting.linked(link);
-    state.recording.record(shape, Outcome { links: link.into(), ..Outcome::of(code) });
+    state.recording.record(shape, CallOutcome { links: link.into(), ..CallOutcome::of(code) });
     code
 }
 
 /// A send that is passed to MPI and counted.
 fn sent(
-    state: &mut State,
+    state: &mut LogState,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     real: impl FnOnce() -> c_int,
-) -> (c_int, Option<Link>) {
+) -> (c_int, Option<MessageLink>) {
     let is_buffered = is_buffered(call.0);
     let link = state.counting.sends(&message.envelope(), !is_buffered);
     let code = real();
@@ -78,7 +78,11 @@ fn sent(
 
 /// # Safety
 /// As for [`send`].
-unsafe fn send_replayed(state: &mut State, shape: Shape, message: &Message) -> c_int {
+unsafe fn send_replayed(
+    state: &mut LogState,
+    shape: CallShape,
+    message: &MessageArguments,
+) -> c_int {
     let route = state.recording.sends_again(&shape);
     let code = super::plain(state, shape, || SUCCESS);
     match route.filter(|_| code == SUCCESS) {
@@ -95,7 +99,7 @@ unsafe fn send_replayed(state: &mut State, shape: Shape, message: &Message) -> c
 pub(crate) unsafe fn recv(
     at: At,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
@@ -108,10 +112,10 @@ pub(crate) unsafe fn recv(
 /// # Safety
 /// As for [`recv`].
 pub(super) unsafe fn receiving(
-    state: &mut State,
+    state: &mut LogState,
     at: At,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
@@ -121,7 +125,9 @@ pub(super) unsafe fn receiving(
     }
     let shape = message.shape(call, state);
     // SAFETY: by the caller's promise.
-    unsafe { received(state, shape, message, Arrival::Message(message.envelope()), status, real) }
+    unsafe {
+        received(state, shape, message, ImmediateReceive::Message(message.envelope()), status, real)
+    }
 }
 
 /// A blocking receive inside parts.
@@ -129,10 +135,10 @@ pub(super) unsafe fn receiving(
 /// # Safety
 /// As for [`recv`].
 pub(super) unsafe fn received(
-    state: &mut State,
-    shape: Shape,
-    message: &Message,
-    arrival: Arrival,
+    state: &mut LogState,
+    shape: CallShape,
+    message: &MessageArguments,
+    arrival: ImmediateReceive,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
@@ -164,15 +170,15 @@ pub(super) unsafe fn received(
 /// # Safety
 /// As for [`recv`].
 unsafe fn received_outside(
-    state: &mut State,
-    message: &Message,
+    state: &mut LogState,
+    message: &MessageArguments,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
     if state.resend.is_none() {
         return real(status);
     }
-    let mut own = Status::default();
+    let mut own = StatusBytes::default();
     let is_any = state.counting.is_any(&message.envelope());
     let place = match is_any && status as usize == state.mpi.numbers.status_ignore {
         true => own.as_mut_ptr(),
@@ -183,7 +189,7 @@ unsafe fn received_outside(
         state.counting.miscounts();
     } else if is_any {
         // SAFETY: MPI has written it.
-        let read = unsafe { Status::read(&state.mpi, place) };
+        let read = unsafe { StatusBytes::read(&state.mpi, place) };
         state.counting.arrives_at_once(&message.envelope(), Some(read.sender(&state.mpi)));
     } else {
         state.counting.arrives_at_once(&message.envelope(), None);
@@ -199,8 +205,8 @@ unsafe fn received_outside(
 pub(crate) unsafe fn sendrecv(
     at: At,
     call: Call,
-    sent: &Message,
-    received: &Message,
+    sent: &MessageArguments,
+    received: &MessageArguments,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
@@ -220,7 +226,7 @@ pub(crate) unsafe fn sendrecv(
             // A message whose buffer the receive overwrites cannot be sent again.
             link = state.counting.sends(&sent.envelope(), sent.buf != received.buf);
             let links = state.counting.linked(link).into();
-            state.recording.record(shape, Outcome { links, ..Outcome::of(SUCCESS) });
+            state.recording.record(shape, CallOutcome { links, ..CallOutcome::of(SUCCESS) });
         } else {
             let code = super::plain(state, shape, || SUCCESS);
             if code != SUCCESS {
@@ -230,7 +236,7 @@ pub(crate) unsafe fn sendrecv(
         // SAFETY: by the caller's promise.
         let again = route.map(|route| unsafe { resending::begin_again(state, sent, route, true) });
         let shape = received.shape(call, state);
-        let arrival = Arrival::Message(received.envelope());
+        let arrival = ImmediateReceive::Message(received.envelope());
         // SAFETY: as above.
         let code = unsafe { self::received(state, shape, received, arrival, status, real) };
         state.counting.has_sent(link, false, code);

@@ -5,14 +5,14 @@
 use std::ffi::c_int;
 
 use message_log_core::counting::{is_buffered, Counted, Envelope};
-use message_log_core::log::{Call, Links, Outcome, Position, Shape};
+use message_log_core::log::{Call, CallOutcome, CallShape, Links, Position};
 use message_log_core::memory::{self, NoMemory};
 use message_log_core::parts::Source;
-use message_log_core::requests::Request;
+use message_log_core::requests::MpiRequest;
 use message_log_core::status::SUCCESS;
-use message_log_core::target::Target;
+use message_log_core::target::CallTarget;
 
-use super::message::Message;
+use super::message::MessageArguments;
 use super::resending;
 use super::starting;
 use super::with;
@@ -20,12 +20,12 @@ use crate::divergence;
 use crate::entry::At;
 use crate::pmpi::Ptr;
 use crate::refuse;
-use crate::state::State;
+use crate::state::LogState;
 use crate::target;
 
 /// The direction of a persistent request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum PersistentDirection {
     /// It sends.
     Send,
     /// It receives.
@@ -38,8 +38,8 @@ pub(crate) enum Direction {
 /// `request` points to the call's request handle.
 pub(crate) unsafe fn make(
     call: Call,
-    way: Direction,
-    message: &Message,
+    way: PersistentDirection,
+    message: &MessageArguments,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -62,17 +62,17 @@ pub(crate) unsafe fn make(
         if code == SUCCESS {
             let buffer = message.target(state);
             let (source, target) = match way {
-                Direction::Send => (buffer, Target::Nothing),
-                Direction::Receive => (Target::Nothing, buffer),
+                PersistentDirection::Send => (buffer, CallTarget::Nothing),
+                PersistentDirection::Receive => (CallTarget::Nothing, buffer),
             };
-            let made = Request::new(shape, target, way == Direction::Receive);
+            let made = MpiRequest::new(shape, target, way == PersistentDirection::Receive);
             let since = state.recording.parts.instances().now();
-            let made = Request { source, made: began, since, persistent: true, ..made };
+            let made = MpiRequest { source, made: began, since, persistent: true, ..made };
             // SAFETY: by the caller's promise, MPI has written a handle there.
             unsafe { starting::begun(state, made, request) };
         }
         if state.recording.parts.open().source() == Some(Source::Mpi) {
-            state.recording.record(shape, Outcome { began, ..Outcome::of(code) });
+            state.recording.record(shape, CallOutcome { began, ..CallOutcome::of(code) });
         }
         code
     })
@@ -100,7 +100,7 @@ pub(crate) unsafe fn start(
             unsafe { has_started(state, requests, count, code) };
             return code;
         }
-        let mut shape = Shape::of_requests(call, i64::from(count));
+        let mut shape = CallShape::of_requests(call, i64::from(count));
         for n in 0..usize::try_from(count).unwrap_or(0) {
             // SAFETY: by the caller's promise.
             let handle = unsafe { state.mpi.read_handle(state.mpi.nth_handle(requests, n)) };
@@ -112,7 +112,7 @@ pub(crate) unsafe fn start(
             // SAFETY: by the caller's promise.
             let handle = unsafe { state.mpi.read_handle(requests) };
             if let Some(request) = state.tracked.requests.get(handle) {
-                shape = Shape { call, ..request.shape };
+                shape = CallShape { call, ..request.shape };
             }
             // SAFETY: by the caller's promise.
             shape.sum = unsafe { sum_of_started(state, handle) };
@@ -127,7 +127,7 @@ pub(crate) unsafe fn start(
                     return refuse::no_room(&state.mpi, call, shape.comm);
                 };
                 let code = real();
-                let mut outcome = Outcome::of(code);
+                let mut outcome = CallOutcome::of(code);
                 if code == SUCCESS {
                     outcome.began = state.recording.parts.begin_numbers(count as u64);
                     // SAFETY: by the caller's promise.
@@ -143,7 +143,7 @@ pub(crate) unsafe fn start(
                 for n in each_of_several(count) {
                     // SAFETY: by the caller's promise.
                     let each = unsafe { started_as(state, call, requests, n) };
-                    state.recording.record(each, Outcome::of(code));
+                    state.recording.record(each, CallOutcome::of(code));
                 }
                 code
             }
@@ -183,7 +183,7 @@ fn each_of_several(count: c_int) -> std::ops::Range<usize> {
 ///
 /// # Safety
 /// `requests` points to `count` handles.
-unsafe fn has_started(state: &mut State, requests: Ptr, count: c_int, code: c_int) {
+unsafe fn has_started(state: &mut LogState, requests: Ptr, count: c_int, code: c_int) {
     // SAFETY: by the caller's promise.
     unsafe {
         if code == SUCCESS {
@@ -199,20 +199,20 @@ unsafe fn has_started(state: &mut State, requests: Ptr, count: c_int, code: c_in
 ///
 /// # Safety
 /// `requests` points to more than `n` handles.
-unsafe fn started_as(state: &mut State, call: Call, requests: Ptr, n: usize) -> Shape {
+unsafe fn started_as(state: &mut LogState, call: Call, requests: Ptr, n: usize) -> CallShape {
     // SAFETY: by the caller's promise.
     let handle = unsafe { state.mpi.read_handle(state.mpi.nth_handle(requests, n)) };
     let known = state.tracked.requests.get(handle).map(|request| request.shape);
     // SAFETY: the application starts it.
     let sum = unsafe { sum_of_started(state, handle) };
-    Shape { call, sum, ..known.unwrap_or(Shape::new(call)) }
+    CallShape { call, sum, ..known.unwrap_or(CallShape::new(call)) }
 }
 
 /// The hash of what a request sends that is started; 0: it is not compared.
 ///
 /// # Safety
 /// The application starts this request.
-unsafe fn sum_of_started(state: &mut State, handle: usize) -> u64 {
+unsafe fn sum_of_started(state: &mut LogState, handle: usize) -> u64 {
     let Some(request) = state.tracked.requests.get(handle) else { return 0 };
     let (peer, source) = (request.shape.peer, request.source.clone());
     // SAFETY: by the caller's promise.
@@ -223,7 +223,7 @@ unsafe fn sum_of_started(state: &mut State, handle: usize) -> u64 {
 ///
 /// # Safety
 /// `requests` points to `count` handles.
-unsafe fn started(state: &mut State, requests: Ptr, count: c_int, began: u64) {
+unsafe fn started(state: &mut LogState, requests: Ptr, count: c_int, began: u64) {
     for n in 0..usize::try_from(count).unwrap_or(0) {
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(state.mpi.nth_handle(requests, n)) };
@@ -241,7 +241,7 @@ unsafe fn started(state: &mut State, requests: Ptr, count: c_int, began: u64) {
 ///
 /// # Safety
 /// `requests` points to `count` handles.
-unsafe fn not_started(state: &mut State, requests: Ptr, count: c_int) {
+unsafe fn not_started(state: &mut LogState, requests: Ptr, count: c_int) {
     let is_refused = (0..usize::try_from(count).unwrap_or(0)).any(|n| {
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(state.mpi.nth_handle(requests, n)) };
@@ -253,7 +253,7 @@ unsafe fn not_started(state: &mut State, requests: Ptr, count: c_int) {
 }
 
 /// Reserves room for the messages of requests that are about to be started.
-fn room_for_links(state: &State, count: c_int) -> Result<Links, NoMemory> {
+fn room_for_links(state: &LogState, count: c_int) -> Result<Links, NoMemory> {
     match state.counting.may_resend() {
         true => Links::of(usize::try_from(count).unwrap_or(0)),
         false => Ok(Links::None),
@@ -265,7 +265,12 @@ fn room_for_links(state: &State, count: c_int) -> Result<Links, NoMemory> {
 ///
 /// # Safety
 /// `requests` points to `count` handles.
-unsafe fn count_started(state: &mut State, requests: Ptr, count: c_int, mut links: Links) -> Links {
+unsafe fn count_started(
+    state: &mut LogState,
+    requests: Ptr,
+    count: c_int,
+    mut links: Links,
+) -> Links {
     let count = usize::try_from(count).unwrap_or(0);
     let is_open = state.counting.may_resend();
     // SAFETY: by the caller's promise.
@@ -300,7 +305,7 @@ unsafe fn count_started(state: &mut State, requests: Ptr, count: c_int, mut link
 ///
 /// # Safety
 /// `requests` points to `count` handles.
-unsafe fn are_in_order(state: &State, requests: Ptr, count: usize) -> bool {
+unsafe fn are_in_order(state: &LogState, requests: Ptr, count: usize) -> bool {
     if count < 2 {
         return true;
     }
@@ -310,7 +315,7 @@ unsafe fn are_in_order(state: &State, requests: Ptr, count: usize) -> bool {
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(state.mpi.nth_handle(requests, n)) };
         let Some(request) = state.tracked.requests.get(handle) else { return false };
-        let Shape { comm, peer, tag, .. } = request.shape;
+        let CallShape { comm, peer, tag, .. } = request.shape;
         if peer == Some(numbers.any_source) || tag == Some(numbers.any_tag) {
             return false;
         }
@@ -326,7 +331,7 @@ unsafe fn are_in_order(state: &State, requests: Ptr, count: usize) -> bool {
 ///
 /// # Safety
 /// `requests` points to `count` handles.
-unsafe fn start_again(state: &mut State, requests: Ptr, count: c_int, at: Position) {
+unsafe fn start_again(state: &mut LogState, requests: Ptr, count: c_int, at: Position) {
     for n in 0..usize::try_from(count).unwrap_or(0) {
         let Some(closed) = state.recording.parts.closed() else { return };
         // SAFETY: by the caller's promise.
@@ -339,7 +344,7 @@ unsafe fn start_again(state: &mut State, requests: Ptr, count: c_int, at: Positi
         };
         let sends = !request.is_message;
         let Some(route) = route else { continue };
-        let Target::One(block) = target::resolved(buffer, &mut state.objects.types) else {
+        let CallTarget::One(block) = target::resolved(buffer, &mut state.objects.types) else {
             continue;
         };
         // SAFETY: by the caller's promise, the application has started it.

@@ -3,29 +3,29 @@
 use std::ffi::c_int;
 
 use message_log_core::counting::Sender;
-use message_log_core::log::{Call, Items, Outcome, Shape};
+use message_log_core::log::{Call, CallOutcome, CallShape, Items};
 use message_log_core::parts::Source;
 use message_log_core::status::SUCCESS;
-use message_log_core::target::Target;
+use message_log_core::target::CallTarget;
 
 use super::with;
 use crate::divergence;
 use crate::entry::At;
 use crate::messages::Probed;
-use crate::pmpi::{Handle, Ptr};
+use crate::pmpi::{HandleWord, Ptr};
 use crate::refuse;
-use crate::state::State;
-use crate::status::{MpiStatus as _, Status};
+use crate::state::LogState;
+use crate::status::{MpiStatus as _, StatusBytes};
 
 /// The arguments of a probe; null for those that it does not have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Probe {
+pub(crate) struct ProbeArguments {
     /// The source.
     pub source: c_int,
     /// The tag.
     pub tag: c_int,
     /// The communicator.
-    pub comm: Handle,
+    pub comm: HandleWord,
     /// Whether there is a message.
     pub flag: *mut c_int,
     /// The message.
@@ -42,7 +42,7 @@ pub(crate) struct Probe {
 pub(crate) unsafe fn probe(
     at: At,
     call: Call,
-    probe: &Probe,
+    probe: &ProbeArguments,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
     with(|state| {
@@ -50,11 +50,11 @@ pub(crate) unsafe fn probe(
             // SAFETY: by the caller's promise.
             return unsafe { probed_outside(state, probe, real) };
         }
-        let shape = Shape {
+        let shape = CallShape {
             comm: state.mpi.abi.truncate(probe.comm),
             peer: Some(probe.source),
             tag: Some(probe.tag),
-            ..Shape::new(call)
+            ..CallShape::new(call)
         };
         match state.recording.source() {
             // SAFETY: by the caller's promise.
@@ -68,11 +68,11 @@ pub(crate) unsafe fn probe(
 /// # Safety
 /// As for [`probe`].
 unsafe fn probed_outside(
-    state: &mut State,
-    probe: &Probe,
+    state: &mut LogState,
+    probe: &ProbeArguments,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
-    let mut own = Status::default();
+    let mut own = StatusBytes::default();
     let code = real(own.as_mut_ptr());
     // SAFETY: the application's, by the caller's promise; MPI has written them.
     unsafe {
@@ -91,9 +91,9 @@ unsafe fn probed_outside(
 /// # Safety
 /// As for [`probe`].
 unsafe fn record(
-    state: &mut State,
-    shape: Shape,
-    probe: &Probe,
+    state: &mut LogState,
+    shape: CallShape,
+    probe: &ProbeArguments,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
     // Reserved before the call, as no other call can receive a message that it has matched.
@@ -103,15 +103,15 @@ unsafe fn record(
     if !probe.message.is_null() && state.tracked.messages.reserve().is_err() {
         return refuse::no_room(&state.mpi, shape.call, shape.comm);
     }
-    let mut own = Status::default();
+    let mut own = StatusBytes::default();
     let code = real(own.as_mut_ptr());
-    let mut outcome = Outcome::of(code);
+    let mut outcome = CallOutcome::of(code);
     // SAFETY: the application's, by the caller's promise.
     let flag = if probe.flag.is_null() { 1 } else { unsafe { probe.flag.read() } };
     outcome.number = flag;
     if code == SUCCESS && flag != 0 {
         // SAFETY: nothing is received yet.
-        outcome.items = Items::One(unsafe { state.received(&Target::Nothing, Some(&own)) });
+        outcome.items = Items::One(unsafe { state.received(&CallTarget::Nothing, Some(&own)) });
         if !probe.message.is_null() {
             // SAFETY: as above.
             let message = unsafe { state.mpi.read_handle(probe.message) };
@@ -133,13 +133,13 @@ unsafe fn record(
 
 /// # Safety
 /// As for [`probe`].
-unsafe fn replay(state: &mut State, shape: Shape, probe: &Probe) -> c_int {
+unsafe fn replay(state: &mut LogState, shape: CallShape, probe: &ProbeArguments) -> c_int {
     let at = match state.recording.parts.next(&shape) {
         Ok(at) => at,
         Err(divergence) => return divergence::stop(state, &shape, &divergence),
     };
     let Some(event) = state.recording.parts.log().get(at) else { return SUCCESS };
-    let Outcome { code, number, handle: no_proc, began, ref items, .. } = event.outcome;
+    let CallOutcome { code, number, handle: no_proc, began, ref items, .. } = event.outcome;
     let status = items.as_slice().first().map(|item| item.status);
     // SAFETY: the application's, by the caller's promise.
     unsafe {
@@ -166,7 +166,7 @@ unsafe fn replay(state: &mut State, shape: Shape, probe: &Probe) -> c_int {
 }
 
 /// A message that a matched probe returned, with this status.
-fn probed(state: &State, began: u64, status: &Status, replayed: Option<u64>) -> Probed {
+fn probed(state: &LogState, began: u64, status: &StatusBytes, replayed: Option<u64>) -> Probed {
     let Sender { rank: source, tag } = status.sender(&state.mpi);
     Probed { began, source, tag, replayed }
 }

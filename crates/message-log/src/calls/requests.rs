@@ -3,19 +3,19 @@
 
 use std::ffi::c_int;
 
-use message_log_core::log::{Call, Outcome, Shape};
+use message_log_core::log::{Call, CallOutcome, CallShape};
 use message_log_core::parts::Source;
-use message_log_core::requests::Life;
+use message_log_core::requests::RequestLife;
 use message_log_core::status::SUCCESS;
-use message_log_core::target::Target;
+use message_log_core::target::CallTarget;
 
 use super::with;
-use crate::deferred::Kind;
+use crate::deferred::HandleKind;
 use crate::entry::At;
 use crate::pmpi::{self, Ptr};
 use crate::refuse;
-use crate::state::State;
-use crate::status::{MpiStatus as _, Status};
+use crate::state::LogState;
+use crate::status::{MpiStatus as _, StatusBytes};
 
 /// Cancels a request.
 ///
@@ -40,9 +40,9 @@ pub(crate) unsafe fn cancel(
             return real();
         }
         if state.recording.source() == Source::Mpi {
-            return super::plain(state, Shape::new(call), real);
+            return super::plain(state, CallShape::new(call), real);
         }
-        let code = super::plain(state, Shape::new(call), || SUCCESS);
+        let code = super::plain(state, CallShape::new(call), || SUCCESS);
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(request) };
         let first = state.recording.parts.replayed_since();
@@ -67,7 +67,7 @@ pub(crate) unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() 
             // SAFETY: by the caller's promise.
             return unsafe { freeing(state, request, real) };
         }
-        let shape = Shape::new(call);
+        let shape = CallShape::new(call);
         if state.recording.source() == Source::Mpi {
             // SAFETY: by the caller's promise.
             let handle = unsafe { state.mpi.read_handle(request) };
@@ -76,7 +76,7 @@ pub(crate) unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() 
                 // SAFETY: as above.
                 None => unsafe { freeing(state, request, real) },
             };
-            state.recording.record(shape, Outcome::of(code));
+            state.recording.record(shape, CallOutcome::of(code));
             return code;
         }
         // SAFETY: by the caller's promise.
@@ -93,7 +93,7 @@ pub(crate) unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() 
                 // SAFETY: as above.
                 return unsafe { freeing(state, request, real) };
             }
-            Some(known) if matches!(known.life, Life::Replayed(_)) => {
+            Some(known) if matches!(known.life, RequestLife::Replayed(_)) => {
                 state.tracked.release_replayed(handle)
             }
             _ if state.tracked.is_general_since(first, handle) => {
@@ -112,7 +112,7 @@ pub(crate) unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() 
 ///
 /// # Safety
 /// `request` points to a handle.
-unsafe fn cancelling(state: &mut State, request: Ptr) {
+unsafe fn cancelling(state: &mut LogState, request: Ptr) {
     // SAFETY: by the caller's promise.
     let handle = unsafe { state.mpi.read_handle(request) };
     if let Some(request) = state.tracked.requests.get_mut(handle) {
@@ -125,13 +125,13 @@ unsafe fn cancelling(state: &mut State, request: Ptr) {
 
 /// The call that began this request, if the request is still receiving. Freed inside a part, it would
 /// write at an unknown time, which no replay could repeat. A request that was cancelled may be freed.
-fn is_receiving(state: &State, handle: usize) -> Option<Call> {
+fn is_receiving(state: &LogState, handle: usize) -> Option<Call> {
     let request = state.tracked.requests.get(handle)?;
-    if matches!(request.target, Target::Nothing) || request.cancelled {
+    if matches!(request.target, CallTarget::Nothing) || request.cancelled {
         return None;
     }
     if request.persistent {
-        let (mut flag, mut status) = (0, Status::default());
+        let (mut flag, mut status) = (0, StatusBytes::default());
         // SAFETY: a request that the application has made and not freed, and places of ours.
         unsafe { pmpi::request_get_status(handle, &mut flag, status.as_mut_ptr()) };
         let numbers = state.mpi.numbers;
@@ -148,7 +148,7 @@ fn is_receiving(state: &State, handle: usize) -> Option<Call> {
 ///
 /// # Safety
 /// `request` points to a handle.
-unsafe fn freeing(state: &mut State, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+unsafe fn freeing(state: &mut LogState, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: by the caller's promise.
     let handle = unsafe { state.mpi.read_handle(request) };
     let persistent = state.tracked.requests.get(handle).filter(|known| known.persistent);
@@ -157,7 +157,7 @@ unsafe fn freeing(state: &mut State, request: Ptr, real: impl FnOnce() -> c_int)
         if state
             .objects
             .deferred
-            .add(Kind::Request, handle, state.recording.parts.instances().now())
+            .add(HandleKind::Request, handle, state.recording.parts.instances().now())
             .is_err()
         {
             return refuse::no_memory(&state.mpi, 0, "MPI_Request_free");

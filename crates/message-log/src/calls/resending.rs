@@ -5,17 +5,17 @@ use std::time::Instant;
 
 use message_log_core::resend::closed::Route;
 use message_log_core::status::SUCCESS;
-use message_log_core::target::Block;
+use message_log_core::target::ElementBlock;
 
-use super::message::Message;
-use crate::pmpi::{self, Handle, Ptr};
+use super::message::MessageArguments;
+use crate::pmpi::{self, HandleWord, Ptr};
 use crate::refuse;
 use crate::resend::exchange::PATIENCE;
 use crate::resend::Resend;
-use crate::state::State;
+use crate::state::LogState;
 
 /// Counts the bytes of a message that is sent again.
-fn count_again(state: &mut State, message: &Message) {
+fn count_again(state: &mut LogState, message: &MessageArguments) {
     let datatype = state.mpi.abi.truncate(message.datatype);
     let bytes = message.count * state.objects.types.get(datatype).size;
     if let Some(resend) = &mut state.resend {
@@ -28,11 +28,11 @@ fn count_again(state: &mut State, message: &Message) {
 /// # Safety
 /// The message describes the application's memory.
 pub(crate) unsafe fn begin_again(
-    state: &mut State,
-    message: &Message,
+    state: &mut LogState,
+    message: &MessageArguments,
     route: Route,
     sends: bool,
-) -> Handle {
+) -> HandleWord {
     if sends {
         count_again(state, message);
     }
@@ -45,24 +45,36 @@ pub(crate) unsafe fn begin_again(
 /// # Safety
 /// The application has started such a request.
 pub(crate) unsafe fn begin_block_again(
-    state: &mut State,
-    block: &Block,
+    state: &mut LogState,
+    block: &ElementBlock,
     route: Route,
     sends: bool,
-) -> Handle {
+) -> HandleWord {
     if let Some(resend) = state.resend.as_mut().filter(|_| sends) {
         resend.judge.resent += block.bytes() as u64;
     }
     let (buf, datatype) = (block.buf as Ptr, block.datatype.handle());
     // SAFETY: by the caller's promise.
-    unsafe { start_resent(state, &Message::new(buf, block.count, datatype, 0, 0, 0), route, sends) }
+    unsafe {
+        start_resent(
+            state,
+            &MessageArguments::new(buf, block.count, datatype, 0, 0, 0),
+            route,
+            sends,
+        )
+    }
 }
 
 /// # Safety
 /// As for [`begin_again`].
-unsafe fn start_resent(state: &mut State, message: &Message, route: Route, sends: bool) -> Handle {
+unsafe fn start_resent(
+    state: &mut LogState,
+    message: &MessageArguments,
+    route: Route,
+    sends: bool,
+) -> HandleWord {
     let comm = state.resend.as_ref().map_or(state.mpi.comm_null, Resend::comm);
-    let Message { buf, count, datatype, .. } = *message;
+    let MessageArguments { buf, count, datatype, .. } = *message;
     let (count, Route { peer, tag }) = (count as c_int, route);
     let mut request = 0usize;
     let at = (&raw mut request).cast();
@@ -80,7 +92,11 @@ unsafe fn start_resent(state: &mut State, message: &Message, route: Route, sends
 ///
 /// # Safety
 /// The message describes the application's memory.
-pub(crate) unsafe fn send_again(state: &mut State, message: &Message, route: Route) -> c_int {
+pub(crate) unsafe fn send_again(
+    state: &mut LogState,
+    message: &MessageArguments,
+    route: Route,
+) -> c_int {
     // SAFETY: by the caller's promise.
     let request = unsafe { begin_again(state, message, route, true) };
     wait_again(state, request, true)
@@ -90,7 +106,11 @@ pub(crate) unsafe fn send_again(state: &mut State, message: &Message, route: Rou
 ///
 /// # Safety
 /// The message describes the application's memory.
-pub(crate) unsafe fn recv_again(state: &mut State, message: &Message, route: Route) -> c_int {
+pub(crate) unsafe fn recv_again(
+    state: &mut LogState,
+    message: &MessageArguments,
+    route: Route,
+) -> c_int {
     // SAFETY: by the caller's promise.
     let request = unsafe { begin_again(state, message, route, false) };
     wait_again(state, request, false)
@@ -98,7 +118,7 @@ pub(crate) unsafe fn recv_again(state: &mut State, message: &Message, route: Rou
 
 /// Waits until a message was sent or received again. If the other processes do not replay the part,
 /// that may never happen: then the replay is abandoned.
-pub(crate) fn wait_again(state: &mut State, request: Handle, sends: bool) -> c_int {
+pub(crate) fn wait_again(state: &mut LogState, request: HandleWord, sends: bool) -> c_int {
     let (mut handle, mut flag) = (0usize, 0);
     let at = (&raw mut handle).cast();
     // SAFETY: the buffer is as wide as any handle.
@@ -139,7 +159,7 @@ pub(crate) fn wait_again(state: &mut State, request: Handle, sends: bool) -> c_i
 }
 
 /// Reports once that a part's messages cannot be sent again.
-pub(crate) fn no_resend(state: &mut State) {
+pub(crate) fn no_resend(state: &mut LogState) {
     let mut processes = 1;
     // SAFETY: an integer of ours, and a communicator that always exists.
     unsafe { pmpi::comm_size(state.mpi.comm_world, &mut processes) };

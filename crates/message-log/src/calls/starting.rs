@@ -3,19 +3,19 @@
 use std::ffi::c_int;
 
 use message_log_core::counting::Counted;
-use message_log_core::log::{Call, Outcome, Shape};
+use message_log_core::log::{Call, CallOutcome, CallShape};
 use message_log_core::memory::NoMemory;
 use message_log_core::parts::Source;
-use message_log_core::requests::{Life, Plain, Request};
+use message_log_core::requests::{MpiRequest, PlainRequest, RequestLife};
 use message_log_core::resend::closed::Route;
 use message_log_core::status::SUCCESS;
-use message_log_core::target::Target;
+use message_log_core::target::CallTarget;
 
-use super::message::Message;
+use super::message::MessageArguments;
 use super::resending;
 use crate::divergence;
 use crate::pmpi::Ptr;
-use crate::state::State;
+use crate::state::LogState;
 use crate::target;
 
 /// A call outside parts that begins a send or a receive has returned with this code.
@@ -23,10 +23,10 @@ use crate::target;
 /// # Safety
 /// `request` points to the call's request handle.
 pub(super) unsafe fn started_outside(
-    state: &mut State,
+    state: &mut LogState,
     code: c_int,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     counted: Counted,
     receives: bool,
     request: Ptr,
@@ -36,7 +36,7 @@ pub(super) unsafe fn started_outside(
     }
     // SAFETY: by the caller's promise, MPI has written a handle there.
     let handle = unsafe { state.mpi.read_handle(request) };
-    let mut plain = Plain { counted, ..Plain::default() };
+    let mut plain = PlainRequest { counted, ..PlainRequest::default() };
     message.note(&state.mpi, &mut plain, call, receives, request);
     match state.tracked.requests.insert_plain(handle, plain) {
         // The earlier send completed when it began: MPI shares handles only among such requests.
@@ -55,16 +55,16 @@ pub(super) unsafe fn started_outside(
 /// # Safety
 /// `request` points to the call's request handle.
 pub(super) unsafe fn receiving_later(
-    state: &mut State,
-    shape: Shape,
-    message: &Message,
+    state: &mut LogState,
+    shape: CallShape,
+    message: &MessageArguments,
     is_message: bool,
     counted: Counted,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     let target = match message.peer == state.mpi.numbers.proc_null {
-        true => Target::Nothing,
+        true => CallTarget::Nothing,
         false => message.target(state),
     };
     // SAFETY: by the caller's promise.
@@ -76,10 +76,10 @@ pub(super) unsafe fn receiving_later(
 ///
 /// # Safety
 /// `request` points to a handle.
-pub(crate) unsafe fn begun(state: &mut State, begun: Request, request: Ptr) {
+pub(crate) unsafe fn begun(state: &mut LogState, begun: MpiRequest, request: Ptr) {
     // SAFETY: by the caller's promise.
     let handle = unsafe { state.mpi.read_handle(request) };
-    let begun = Request { place: request as usize, ..begun };
+    let begun = MpiRequest { place: request as usize, ..begun };
     if state.tracked.requests.insert(handle, begun).is_err() {
         state.counting.miscounts();
     }
@@ -90,9 +90,9 @@ pub(crate) unsafe fn begun(state: &mut State, begun: Request, request: Ptr) {
 /// # Safety
 /// `request` points to the call's request handle.
 pub(crate) unsafe fn starting(
-    state: &mut State,
-    shape: Shape,
-    target: Target,
+    state: &mut LogState,
+    shape: CallShape,
+    target: CallTarget,
     is_message: bool,
     counted: Counted,
     request: Ptr,
@@ -101,14 +101,14 @@ pub(crate) unsafe fn starting(
     match state.recording.source() {
         Source::Mpi => {
             let code = real();
-            let mut outcome = Outcome::of(code);
+            let mut outcome = CallOutcome::of(code);
             if let Counted::Send { link, .. } | Counted::Matched(link) = counted {
                 outcome.links = state.counting.linked(Some(link)).into();
             }
             if code == SUCCESS {
                 outcome.began = state.recording.parts.begin_number();
-                let begun = Request::new(shape, target, is_message);
-                let begun = Request { began: outcome.began, counted, ..begun };
+                let begun = MpiRequest::new(shape, target, is_message);
+                let begun = MpiRequest { began: outcome.began, counted, ..begun };
                 // SAFETY: by the caller's promise, MPI has written a handle there.
                 unsafe { self::begun(state, begun, request) };
             } else if !matches!(counted, Counted::Nothing) {
@@ -127,10 +127,11 @@ pub(crate) unsafe fn starting(
             };
             if code == SUCCESS {
                 let target = target::resolved(&target, &mut state.objects.types);
-                let life =
-                    Life::Replayed(state.recording.parts.open().replayed().unwrap_or_default());
-                let begun = Request::new(shape, target, is_message);
-                let begun = Request { began, life, ..begun };
+                let life = RequestLife::Replayed(
+                    state.recording.parts.open().replayed().unwrap_or_default(),
+                );
+                let begun = MpiRequest::new(shape, target, is_message);
+                let begun = MpiRequest { began, life, ..begun };
                 let Ok(handle) = state.tracked.begin_replayed(&state.mpi, begun) else {
                     let text = format!("{}: there is no memory for its request", shape.call.0);
                     return divergence::broken(state, &shape, &text);
@@ -148,9 +149,9 @@ pub(crate) unsafe fn starting(
 /// # Safety
 /// `message` describes the application's memory, and `request` points to the call's handle.
 pub(super) unsafe fn begin_resent(
-    state: &mut State,
+    state: &mut LogState,
     code: c_int,
-    message: &Message,
+    message: &MessageArguments,
     route: Option<Route>,
     sends: bool,
     request: Ptr,

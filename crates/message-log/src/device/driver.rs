@@ -6,16 +6,16 @@ use driver::{cuda_driver, LazyLibrary};
 
 cuda_driver! {
     /// The driver.
-    pub struct Driver;
+    pub struct MemoryDriver;
     pub calls fail with Failure;
 }
 
 /// Kept for the life of the process, as the driver has threads of its own.
-static DRIVER: LazyLibrary<Driver, String> = LazyLibrary::new();
+static DRIVER: LazyLibrary<MemoryDriver, String> = LazyLibrary::new();
 
 /// The driver, if it was loaded at the last call of [`get_or_find`].
 #[inline(always)]
-pub(super) fn get() -> Option<&'static Driver> {
+pub(super) fn get() -> Option<&'static MemoryDriver> {
     DRIVER.get()
 }
 
@@ -25,7 +25,7 @@ pub(super) fn get() -> Option<&'static Driver> {
 /// It lacks a required function.
 pub(crate) fn get_or_find() -> Result<(), String> {
     let find = |library| {
-        Driver::find(library).map(Some).map_err(|name| {
+        MemoryDriver::find(library).map(Some).map_err(|name| {
             format!(
                 "libcuda.so.1 has no function {name}: buffers in device memory cannot be logged"
             )
@@ -34,7 +34,7 @@ pub(crate) fn get_or_find() -> Result<(), String> {
     DRIVER.get_or_find(SONAME, find).map(|_| ())
 }
 
-impl Driver {
+impl MemoryDriver {
     /// Sets the calling thread's capture mode; returns the previous one.
     pub(super) fn exchange_capture_mode(&self, mode: CaptureMode) -> CaptureMode {
         self.extras.exchange_capture_mode(mode)

@@ -16,7 +16,7 @@ use ::driver::cuda::{
 };
 
 pub(crate) use driver::get_or_find;
-use driver::{Address, Context, Driver, Stream};
+use driver::{Address, Context, MemoryDriver, Stream};
 use streams::with_stream;
 
 /// `CU_MEMORYTYPE_DEVICE`.
@@ -33,7 +33,7 @@ const ORDINAL: c_uint = 9;
 /// A buffer in device memory that the host cannot access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buffer {
-    driver: &'static Driver,
+    driver: &'static MemoryDriver,
     address: Address,
     /// Null for memory without a context.
     context: Context,
@@ -61,7 +61,7 @@ pub(crate) fn buffer(address: *const c_void, len: usize) -> Result<Option<Buffer
 
 impl Buffer {
     #[cold]
-    fn at(driver: &'static Driver, address: Address) -> Result<Option<Buffer>, String> {
+    fn at(driver: &'static MemoryDriver, address: Address) -> Result<Option<Buffer>, String> {
         match Buffer::ask(driver, address) {
             // Without a context there is no device memory.
             Err(Failure { status: NOT_INITIALIZED | DEINITIALIZED, .. }) => Ok(None),
@@ -73,7 +73,7 @@ impl Buffer {
     }
 
     /// Queries the driver in the calling thread's context, which works for memory of all contexts.
-    fn ask(driver: &'static Driver, address: Address) -> Result<Option<Buffer>, Failure> {
+    fn ask(driver: &'static MemoryDriver, address: Address) -> Result<Option<Buffer>, Failure> {
         let (mut context, mut memory_type, mut managed, mut ordinal) =
             (std::ptr::null_mut(), 0, 0, -1);
         let (kind, is_managed, device): (&mut c_uint, &mut c_uint, &mut c_int) =
@@ -98,7 +98,7 @@ impl Buffer {
     /// address. Memory that the host can read is host memory; for other addresses the existing
     /// primary contexts are tried.
     fn without_context(
-        driver: &'static Driver,
+        driver: &'static MemoryDriver,
         address: Address,
     ) -> Result<Option<Buffer>, String> {
         let readable = is_readable(address);
@@ -116,7 +116,10 @@ impl Buffer {
         Ok(found)
     }
 
-    fn ask_primaries(driver: &'static Driver, address: Address) -> Result<Option<Buffer>, Failure> {
+    fn ask_primaries(
+        driver: &'static MemoryDriver,
+        address: Address,
+    ) -> Result<Option<Buffer>, Failure> {
         let mut count = 0;
         // SAFETY: the pointer is to a local.
         unsafe { driver.cuDeviceGetCount(&mut count) }?;
@@ -211,7 +214,7 @@ impl Buffer {
 /// # Safety
 /// The context exists.
 unsafe fn within<T>(
-    driver: &Driver,
+    driver: &MemoryDriver,
     context: Context,
     body: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {

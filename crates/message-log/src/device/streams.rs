@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ::driver::cuda::Failure;
 
-use super::driver::{Context, Driver, Stream};
+use super::driver::{Context, MemoryDriver, Stream};
 
 /// `CU_STREAM_NON_BLOCKING`: it does not wait for the application's streams.
 const NON_BLOCKING: u32 = 1;
@@ -24,7 +24,7 @@ static KEPT: Mutex<Vec<ContextStream>> = Mutex::new(Vec::new());
 /// Runs `body` with a stream of the context, which is alive and current. Threads that copy at the same time
 /// share the stream.
 pub(super) fn with_stream(
-    driver: &Driver,
+    driver: &MemoryDriver,
     context: Context,
     body: impl FnOnce(Stream) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -36,7 +36,7 @@ pub(super) fn with_stream(
 }
 
 /// The stream of the current context, which has this id.
-fn kept(driver: &Driver, context: u64) -> Result<Stream, Failure> {
+fn kept(driver: &MemoryDriver, context: u64) -> Result<Stream, Failure> {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(found) = kept.iter().find(|kept| kept.context == context) {
         return Ok(found.stream);
@@ -48,7 +48,7 @@ fn kept(driver: &Driver, context: u64) -> Result<Stream, Failure> {
 
 /// Before CUDA 12.0 contexts have no ids: creates a stream for one use.
 fn with_new(
-    driver: &Driver,
+    driver: &MemoryDriver,
     body: impl FnOnce(Stream) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let stream = new(driver)?;
@@ -57,7 +57,7 @@ fn with_new(
     done.and(unsafe { driver.cuStreamDestroy_v2(stream) })
 }
 
-fn new(driver: &Driver) -> Result<Stream, Failure> {
+fn new(driver: &MemoryDriver) -> Result<Stream, Failure> {
     let mut stream = std::ptr::null_mut();
     // SAFETY: the pointer is to a local, and a context is current.
     unsafe { driver.cuStreamCreate(&mut stream, NON_BLOCKING) }?;

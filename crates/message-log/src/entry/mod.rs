@@ -18,9 +18,9 @@ use message_log_core::parts::Source;
 
 use crate::freeing;
 use crate::guard;
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::refuse;
-use crate::state::State;
+use crate::state::LogState;
 
 pub(crate) use passthrough::{pass_through, with_state};
 
@@ -109,43 +109,43 @@ pub(crate) fn has_no_parts() -> bool {
 }
 
 /// The state, and why it is not used any more.
-struct Kept {
-    state: State,
+struct KeptState {
+    state: LogState,
     /// The message of a call that has panicked: the state may be inconsistent.
     failed: Option<String>,
 }
 
-struct Cell(UnsafeCell<Option<Kept>>);
+struct StateCell(UnsafeCell<Option<KeptState>>);
 
-// SAFETY: only `with` below uses the content, from one thread at a time: `Mpi::find` has checked that the
+// SAFETY: only `with` below uses the content, from one thread at a time: `MpiProperties::find` has checked that the
 // thread level excludes simultaneous MPI calls, and `VELOC_Part_*` may only be called like those.
-unsafe impl Sync for Cell {}
+unsafe impl Sync for StateCell {}
 
-static STATE: Cell = Cell(UnsafeCell::new(None));
+static STATE: StateCell = StateCell(UnsafeCell::new(None));
 
 /// Runs `body` on the state.
 ///
 /// # Errors
 /// MPI is missing, not running, or used by several threads at a time; the call comes from inside an MPI
 /// call; `body` panics, or a call has panicked before.
-pub(crate) fn with<T>(body: impl FnOnce(&mut State) -> T) -> Result<T, String> {
+pub(crate) fn with<T>(body: impl FnOnce(&mut LogState) -> T) -> Result<T, String> {
     run(|state| Ok(body(state)), Err)
 }
 
 /// Runs an MPI call on the state, and returns its result. If that is impossible, the call fails.
 #[inline]
-pub(crate) fn call(body: impl FnOnce(&mut State) -> c_int) -> c_int {
+pub(crate) fn call(body: impl FnOnce(&mut LogState) -> c_int) -> c_int {
     run(body, |text| fail(&text))
 }
 
 #[inline(always)]
-fn run<T>(body: impl FnOnce(&mut State) -> T, failed: impl FnOnce(String) -> T) -> T {
+fn run<T>(body: impl FnOnce(&mut LogState) -> T, failed: impl FnOnce(String) -> T) -> T {
     if !matches!(phase(), OUTSIDE | INSIDE) {
         if let Err(text) = prepare() {
             return failed(text);
         }
     }
-    // SAFETY: one thread at a time is here (see `Cell`), and not recursively: the phase was not BUSY.
+    // SAFETY: one thread at a time is here (see `StateCell`), and not recursively: the phase was not BUSY.
     let Some(kept) = (unsafe { &mut *STATE.0.get() }) else {
         return failed("there is no state".into());
     };
@@ -167,7 +167,7 @@ fn run<T>(body: impl FnOnce(&mut State) -> T, failed: impl FnOnce(String) -> T) 
 
 /// Runs `body`, and then the frees that were deferred meanwhile.
 #[inline(always)]
-fn completely<T>(state: &mut State, body: impl FnOnce(&mut State) -> T) -> T {
+fn completely<T>(state: &mut LogState, body: impl FnOnce(&mut LogState) -> T) -> T {
     let result = body(state);
     if freeing::is_pending() {
         freeing::run_pending(state);
@@ -177,7 +177,7 @@ fn completely<T>(state: &mut State, body: impl FnOnce(&mut State) -> T) -> T {
 
 /// Ends a call that returned `code`. The call fails if its data could not be logged.
 #[inline(always)]
-pub(crate) fn finish_call(state: &mut State, code: c_int) -> c_int {
+pub(crate) fn finish_call(state: &mut LogState, code: c_int) -> c_int {
     if state.recording.has_lost() {
         return has_lost(state).unwrap_or(code);
     }
@@ -188,14 +188,14 @@ pub(crate) fn finish_call(state: &mut State, code: c_int) -> c_int {
 }
 
 #[cold]
-fn has_lost(state: &mut State) -> Option<c_int> {
+fn has_lost(state: &mut LogState) -> Option<c_int> {
     let (comm, text) = state.recording.take_lost()?;
     Some(refuse::fail(&state.mpi, comm, &text))
 }
 
 /// Prints the notice that the log has reached its memory limit.
 #[cold]
-fn print_notice(state: &mut State) {
+fn print_notice(state: &mut LogState) {
     if let Some(text) = state.recording.arena.notice() {
         refuse::warn(&state.mpi, &text);
     }
@@ -221,20 +221,20 @@ fn prepare() -> Result<(), String> {
     if phase() == BUSY {
         return Err(WITHIN.into());
     }
-    // SAFETY: see `Cell`; nothing uses the state now, or the phase would be BUSY.
+    // SAFETY: see `StateCell`; nothing uses the state now, or the phase would be BUSY.
     let kept = unsafe { &mut *STATE.0.get() };
-    if let Some(Kept { failed: Some(text), .. }) = kept {
+    if let Some(KeptState { failed: Some(text), .. }) = kept {
         return Err(text.clone());
     }
     // Prints the reason.
-    let mpi = guard::caught(Mpi::find).map_err(|panic| panic.text())??;
-    *kept = Some(Kept { state: State::new(mpi), failed: None });
+    let mpi = guard::caught(MpiProperties::find).map_err(|panic| panic.text())??;
+    *kept = Some(KeptState { state: LogState::new(mpi), failed: None });
     Ok(())
 }
 
 /// Marks the state as unusable after a panic.
 #[cold]
-fn give_up(kept: &mut Kept, text: &str) {
+fn give_up(kept: &mut KeptState, text: &str) {
     kept.failed = Some(text.into());
     let parts = &kept.state.recording.parts;
     let after = match parts.open().source() {
@@ -298,12 +298,12 @@ mod tests {
     use super::*;
     use crate::mpi::tests::mpi;
 
-    fn begin(body: impl FnOnce(&mut State)) {
-        let mut state = State::new(mpi());
+    fn begin(body: impl FnOnce(&mut LogState)) {
+        let mut state = LogState::new(mpi());
         body(&mut state);
         PHASE.store(INSIDE, Ordering::Relaxed);
         // SAFETY: no other test uses the state.
-        unsafe { *STATE.0.get() = Some(Kept { state, failed: None }) };
+        unsafe { *STATE.0.get() = Some(KeptState { state, failed: None }) };
     }
 
     /// Catches a panic that reaches C, use of an inconsistent state, messages that are sent in a broken

@@ -6,18 +6,19 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use super::{
-    begin_busy, completely, fail, finish_call, give_up, At, Kept, INSIDE, OUTSIDE, PHASE, STATE,
+    begin_busy, completely, fail, finish_call, give_up, At, KeptState, INSIDE, OUTSIDE, PHASE,
+    STATE,
 };
 use crate::freeing;
 use crate::guard;
-use crate::state::State;
+use crate::state::LogState;
 
 /// Ends a call; returns its result.
 ///
 /// # Safety
 /// The phase was `before`, [`OUTSIDE`] or [`INSIDE`], when the call began.
 #[inline(never)]
-unsafe fn finish(before: u8, body: impl FnOnce(&mut State) -> c_int) -> c_int {
+unsafe fn finish(before: u8, body: impl FnOnce(&mut LogState) -> c_int) -> c_int {
     // SAFETY: by the caller's promise.
     let kept = unsafe { kept() };
     match guard::caught(|| completely(&mut kept.state, body)) {
@@ -39,7 +40,7 @@ unsafe fn finish(before: u8, body: impl FnOnce(&mut State) -> c_int) -> c_int {
 /// # Safety
 /// The phase is, or was when the call began, [`OUTSIDE`] or [`INSIDE`]; nothing else uses the state.
 #[inline(always)]
-unsafe fn kept<'a>() -> &'a mut Kept {
+unsafe fn kept<'a>() -> &'a mut KeptState {
     // SAFETY: as in `with`, which has put the state there before the phase became one of these.
     unsafe { (*STATE.0.get()).as_mut().unwrap_unchecked() }
 }
@@ -49,7 +50,7 @@ unsafe fn kept<'a>() -> &'a mut Kept {
 /// # Safety
 /// The phase is [`OUTSIDE`] or [`INSIDE`].
 #[inline(always)]
-pub(crate) unsafe fn with_state<T>(body: impl FnOnce(&mut State) -> T) -> T {
+pub(crate) unsafe fn with_state<T>(body: impl FnOnce(&mut LogState) -> T) -> T {
     // SAFETY: by the caller's promise; nothing is called in between.
     body(unsafe { &mut kept().state })
 }
@@ -63,8 +64,8 @@ pub(crate) unsafe fn with_state<T>(body: impl FnOnce(&mut State) -> T) -> T {
 pub(crate) unsafe fn pass_through(
     at: At,
     real: impl FnOnce() -> c_int,
-    quick: impl FnOnce(&mut State, c_int) -> bool,
-    slow: impl FnOnce(&mut State, c_int) -> c_int,
+    quick: impl FnOnce(&mut LogState, c_int) -> bool,
+    slow: impl FnOnce(&mut LogState, c_int) -> c_int,
 ) -> c_int {
     let before = if at == At::Inside { INSIDE } else { OUTSIDE };
     begin_busy();
@@ -74,7 +75,7 @@ pub(crate) unsafe fn pass_through(
     // SAFETY: as above.
     let is_due = at == At::Inside && unsafe { kept() }.state.recording.arena.has_notice();
     if !is_noted || is_due || freeing::is_pending() {
-        let body = move |state: &mut State| {
+        let body = move |state: &mut LogState| {
             let code = if is_noted { code } else { slow(state, code) };
             if at == At::Inside {
                 finish_call(state, code)

@@ -5,19 +5,19 @@
 use std::ffi::c_int;
 
 use crate::calls::collective;
-use crate::calls::plan::{self, Blocks, Elements, From};
-use crate::pmpi::{Aint, Handle, Ptr};
+use crate::calls::plan::{self, Elements, From, ProcessBlocks};
+use crate::pmpi::{Aint, HandleWord, Ptr};
 
 /// The types of counts in the functions that have `int`.
 pub mod narrow {
     use super::*;
 
     /// A count.
-    pub type Count = c_int;
+    pub type ElementCount = c_int;
     /// A count for each process.
-    pub type Counts = *const c_int;
+    pub type CountList = *const c_int;
     /// A displacement for each process.
-    pub type Places = *const c_int;
+    pub type PlaceList = *const c_int;
 }
 
 /// The types of counts in the functions that have `MPI_Count`.
@@ -25,11 +25,11 @@ pub mod wide {
     use super::*;
 
     /// A count.
-    pub type Count = i64;
+    pub type ElementCount = i64;
     /// A count for each process.
-    pub type Counts = *const i64;
+    pub type CountList = *const i64;
     /// A displacement for each process.
-    pub type Places = *const Aint;
+    pub type PlaceList = *const Aint;
 }
 
 /// Defines collective calls, each in its four forms, by the kinds of its arguments before the communicator
@@ -47,7 +47,7 @@ macro_rules! collectives {
         #[doc = concat!("`", stringify!($name), "` and `", stringify!($begin), "`.")]
         pub mod $name {
             #[allow(unused_imports)] // Not all have all types.
-            use super::{$width::{Count, Counts, Places}, *};
+            use super::{$width::{ElementCount, CountList, PlaceList}, *};
 
             arguments! { [$name $begin $plan] [] [] $($kind)* }
         }
@@ -59,53 +59,62 @@ macro_rules! collectives {
 macro_rules! arguments {
     // One count and type.
     ($of:tt [$($args:tt)*] [$($plan:tt)*] data $($kind:ident)*) => { arguments! {
-        $of [$($args)* buf: Ptr, count: Count, datatype: Handle,]
+        $of [$($args)* buf: Ptr, count: ElementCount, datatype: HandleWord,]
         [$($plan)* &Elements::new(buf, count, datatype),] $($kind)*
     } };
     ($of:tt [$($args:tt)*] [$($plan:tt)*] sent $($kind:ident)*) => { arguments! {
-        $of [$($args)* sendbuf: Ptr, sendcount: Count, sendtype: Handle,]
+        $of [$($args)* sendbuf: Ptr, sendcount: ElementCount, sendtype: HandleWord,]
         [$($plan)* &Elements::new(sendbuf, sendcount, sendtype),] $($kind)*
     } };
     ($of:tt [$($args:tt)*] [$($plan:tt)*] received $($kind:ident)*) => { arguments! {
-        $of [$($args)* recvbuf: Ptr, recvcount: Count, recvtype: Handle,]
+        $of [$($args)* recvbuf: Ptr, recvcount: ElementCount, recvtype: HandleWord,]
         [$($plan)* &Elements::new(recvbuf, recvcount, recvtype),] $($kind)*
     } };
     // A count and a displacement for each process.
     ($of:tt [$($args:tt)*] [$($plan:tt)*] received_v $($kind:ident)*) => { arguments! {
-        $of [$($args)* recvbuf: Ptr, recvcounts: Counts, recvplaces: Places, recvtype: Handle,]
-        [$($plan)* &Blocks::new(recvbuf, recvcounts, recvplaces, recvtype),] $($kind)*
+        $of [
+            $($args)* recvbuf: Ptr, recvcounts: CountList, recvplaces: PlaceList, recvtype: HandleWord,
+        ]
+        [$($plan)* &ProcessBlocks::new(recvbuf, recvcounts, recvplaces, recvtype),] $($kind)*
     } };
     // A count, a displacement in bytes and a type for each process.
     ($of:tt [$($args:tt)*] [$($plan:tt)*] received_w($places:ty) $($kind:ident)*) => { arguments! {
-        $of [$($args)* recvbuf: Ptr, recvcounts: Counts, recvplaces: $places, recvtypes: Ptr,]
+        $of [$($args)* recvbuf: Ptr, recvcounts: CountList, recvplaces: $places, recvtypes: Ptr,]
         [$($plan)* recvbuf, recvcounts.into(), recvplaces.into(), recvtypes,] $($kind)*
     } };
     ($of:tt $args:tt $plan:tt received_w $($kind:ident)*) => {
-        arguments! { $of $args $plan received_w(Places) $($kind)* }
+        arguments! { $of $args $plan received_w(PlaceList) $($kind)* }
     };
     ($of:tt $args:tt $plan:tt received_w_far $($kind:ident)*) => {
         arguments! { $of $args $plan received_w(*const Aint) $($kind)* }
     };
     // Send arguments that do not matter for what is received, and are not compared.
     ($of:tt [$($args:tt)*] $plan:tt unseen $($kind:ident)*) => { arguments! {
-        $of [$($args)* sendbuf: Ptr, sendcount: Count, sendtype: Handle,] $plan $($kind)*
+        $of [$($args)* sendbuf: Ptr, sendcount: ElementCount, sendtype: HandleWord,] $plan $($kind)*
     } };
     ($of:tt [$($args:tt)*] $plan:tt unseen_v $($kind:ident)*) => { arguments! {
-        $of [$($args)* sendbuf: Ptr, sendcounts: Counts, sendplaces: Places, sendtype: Handle,]
+        $of [
+            $($args)* sendbuf: Ptr, sendcounts: CountList, sendplaces: PlaceList, sendtype: HandleWord,
+        ]
         $plan $($kind)*
     } };
     ($of:tt [$($args:tt)*] $plan:tt unseen_w $($kind:ident)*) => { arguments! {
-        $of [$($args)* sendbuf: Ptr, sendcounts: Counts, sendplaces: Ptr, sendtypes: Ptr,]
+        $of [$($args)* sendbuf: Ptr, sendcounts: CountList, sendplaces: Ptr, sendtypes: Ptr,]
         $plan $($kind)*
     } };
     // The elements of a reduction.
     ($of:tt [$($args:tt)*] [$($plan:tt)*] reduced $($kind:ident)*) => { arguments! {
-        $of [$($args)* sendbuf: Ptr, recvbuf: Ptr, count: Count, datatype: Handle, op: Handle,]
+        $of [
+            $($args)* sendbuf: Ptr, recvbuf: Ptr, count: ElementCount, datatype: HandleWord,
+            op: HandleWord,
+        ]
         [$($plan)* &Elements::new(sendbuf, count, datatype), &Elements::new(recvbuf, count, datatype),]
         $($kind)*
     } };
     ($of:tt [$($args:tt)*] [$($plan:tt)*] reduced_v $($kind:ident)*) => { arguments! {
-        $of [$($args)* sendbuf: Ptr, recvbuf: Ptr, counts: Counts, datatype: Handle, op: Handle,]
+        $of [
+            $($args)* sendbuf: Ptr, recvbuf: Ptr, counts: CountList, datatype: HandleWord, op: HandleWord,
+        ]
         [$($plan)* recvbuf, counts.into(), datatype,] $($kind)*
     } };
     ($of:tt [$($args:tt)*] [$($plan:tt)*] root $($kind:ident)*) => { arguments! {
@@ -120,7 +129,7 @@ macro_rules! arguments {
     };
     ([$name:ident $begin:ident $plan:ident] [$($arg:ident: $type:ty,)*] [$($planned:expr,)*]) => {
         exports! {
-            fn $name($($arg: $type,)* comm: Handle) |at, call, real| {
+            fn $name($($arg: $type,)* comm: HandleWord) |at, call, real| {
                 // SAFETY: the application's own arguments, read before this call returns. MPI requires arrays
                 // with a count, a displacement and a type for each process that the plan reads.
                 let plan = |state: &mut _| unsafe {
@@ -128,7 +137,7 @@ macro_rules! arguments {
                 };
                 collective::run(at, comm, plan, real)
             };
-            fn $begin($($arg: $type,)* comm: Handle, request: Ptr) |at, call, real| {
+            fn $begin($($arg: $type,)* comm: HandleWord, request: Ptr) |at, call, real| {
                 // SAFETY: the application's own arguments, read before this call returns. MPI requires arrays
                 // with a count, a displacement and a type for each process that the plan reads.
                 let plan = |state: &mut _| unsafe {

@@ -9,10 +9,10 @@ use ::mpi::Library;
 use message_log_core::log::Call;
 
 use crate::calls::refuse;
-use crate::pmpi::{Handle, Ptr};
+use crate::pmpi::{HandleWord, Ptr};
 
 exports! {
-    fn MPI_File_open(comm: Handle, filename: Ptr, amode: c_int, info: Handle, file: Ptr)
+    fn MPI_File_open(comm: HandleWord, filename: Ptr, amode: c_int, info: HandleWord, file: Ptr)
         inside |call, _real| refuse_open(call, comm, file);
 }
 
@@ -21,7 +21,7 @@ exports! {
 ///
 /// # Safety
 /// `file` points to the call's file handle.
-unsafe fn refuse_open(call: Call, comm: Handle, file: Ptr) -> c_int {
+unsafe fn refuse_open(call: Call, comm: HandleWord, file: Ptr) -> c_int {
     let library = Library::find();
     let null = library.and_then(|library| library.constant(library.abi().handles().file_null));
     if let Some(null) = null {

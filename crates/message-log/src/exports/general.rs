@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 
 use crate::calls::general;
-use crate::pmpi::{Handle, Ptr};
+use crate::pmpi::{HandleWord, Ptr};
 
 exports! {
     fn MPI_Grequest_start(query: Ptr, free: Ptr, cancel: Ptr, extra: Ptr, request: Ptr)
@@ -15,6 +15,6 @@ exports! {
     ) inside |call, real| general::start(call, request, real);
     fn MPIX_Grequest_class_allocate(class: c_int, extra: Ptr, request: Ptr)
         inside |call, real| general::start(call, request, real);
-    fn MPI_Grequest_complete(request: Handle)
+    fn MPI_Grequest_complete(request: HandleWord)
         inside |call, real| general::complete(call, request, real);
 }

@@ -145,8 +145,8 @@ macro_rules! exports {
         // The lint expects them where the macro is used.
         #[allow(clippy::undocumented_unsafe_blocks)]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> std::ffi::c_int {
-            static FUNCTION: crate::pmpi::Function =
-                crate::pmpi::Function::named(concat!("P", stringify!($name), "\0"));
+            static FUNCTION: crate::pmpi::MpiFunction =
+                crate::pmpi::MpiFunction::named(concat!("P", stringify!($name), "\0"));
             $body
         }
     };

@@ -7,14 +7,14 @@ use std::ffi::c_int;
 use crate::calls::objects;
 use crate::entry;
 use crate::freeing::{self, FreeCall};
-use crate::pmpi::{Handle, Passed, Ptr};
+use crate::pmpi::{HandleWord, Passed, Ptr};
 
 /// Defines functions that make a communicator, their last argument, from the first argument. The others are
 /// passed through.
 macro_rules! makes_communicators {
     ($($name:ident($($arg:ident)*);)*) => {
         exports! { $(
-            fn $name(comm: Handle, $($arg: Passed,)* made: Ptr) |at, call, real| {
+            fn $name(comm: HandleWord, $($arg: Passed,)* made: Ptr) |at, call, real| {
                 objects::make_comm(at, call, comm, made, real)
             };
         )* }
@@ -74,15 +74,15 @@ makes_types! {
 }
 
 exports! {
-    fn MPI_Comm_set_info(comm: Handle, info: Handle)
+    fn MPI_Comm_set_info(comm: HandleWord, info: HandleWord)
         inside |call, real| objects::set(call, comm, real);
 }
 
 // Fortran's interfaces set attributes within the MPI library, unseen.
 exports! {
-    fn MPI_Comm_set_attr(comm: Handle, keyval: c_int, value: Ptr)
+    fn MPI_Comm_set_attr(comm: HandleWord, keyval: c_int, value: Ptr)
         |_at, call, real| objects::set_attribute(call, comm, keyval, real);
-    fn MPI_Attr_put(comm: Handle, keyval: c_int, value: Ptr)
+    fn MPI_Attr_put(comm: HandleWord, keyval: c_int, value: Ptr)
         |_at, call, real| objects::set_attribute(call, comm, keyval, real);
     fn MPI_Comm_free_keyval(keyval: *mut c_int)
         |_at, _call, real| objects::free_keyval(keyval, real);

@@ -4,10 +4,10 @@
 
 use std::ffi::c_int;
 
-use crate::calls::message::Message;
+use crate::calls::message::MessageArguments;
 use crate::calls::p2p;
 use crate::calls::{fast_path, nonblocking};
-use crate::pmpi::{Handle, Ptr};
+use crate::pmpi::{HandleWord, Ptr};
 
 /// Defines the calls with counts of one width.
 macro_rules! messages {
@@ -22,82 +22,82 @@ macro_rules! messages {
         exports! {
             $(
                 fn $send(
-                    buf: Ptr, count: $count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+                    buf: Ptr, count: $count, datatype: HandleWord, dest: c_int, tag: c_int, comm: HandleWord,
                 ) quick |at, call, real| {
-                    let message = Message::new(buf, count, datatype, dest, tag, comm);
+                    let message = MessageArguments::new(buf, count, datatype, dest, tag, comm);
                     fast_path::send(at, call, &message, real)
                 }; {
-                    let message = Message::new(buf, count, datatype, dest, tag, comm);
+                    let message = MessageArguments::new(buf, count, datatype, dest, tag, comm);
                     p2p::send(at, call, &message, real)
                 };
             )*
             $(
                 fn $isend(
-                    buf: Ptr, count: $count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+                    buf: Ptr, count: $count, datatype: HandleWord, dest: c_int, tag: c_int, comm: HandleWord,
                     request: Ptr,
                 ) quick |at, call, real| {
-                    let message = Message::new(buf, count, datatype, dest, tag, comm);
+                    let message = MessageArguments::new(buf, count, datatype, dest, tag, comm);
                     fast_path::isend(at, call, &message, request, real)
                 }; {
-                    let message = Message::new(buf, count, datatype, dest, tag, comm);
+                    let message = MessageArguments::new(buf, count, datatype, dest, tag, comm);
                     nonblocking::send(at, call, &message, request, real)
                 };
             )*
 
             fn $recv(
-                buf: Ptr, count: $count, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+                buf: Ptr, count: $count, datatype: HandleWord, source: c_int, tag: c_int, comm: HandleWord,
                 status: Ptr,
             ) quick |at, call, real(status)| {
-                let message = Message::new(buf, count, datatype, source, tag, comm);
+                let message = MessageArguments::new(buf, count, datatype, source, tag, comm);
                 fast_path::recv(at, call, &message, status, real)
             }; {
-                let message = Message::new(buf, count, datatype, source, tag, comm);
+                let message = MessageArguments::new(buf, count, datatype, source, tag, comm);
                 p2p::recv(at, call, &message, status, real)
             };
             fn $irecv(
-                buf: Ptr, count: $count, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+                buf: Ptr, count: $count, datatype: HandleWord, source: c_int, tag: c_int, comm: HandleWord,
                 request: Ptr,
             ) quick |at, call, real| {
-                let message = Message::new(buf, count, datatype, source, tag, comm);
+                let message = MessageArguments::new(buf, count, datatype, source, tag, comm);
                 fast_path::irecv(at, call, &message, request, real)
             }; {
-                let message = Message::new(buf, count, datatype, source, tag, comm);
+                let message = MessageArguments::new(buf, count, datatype, source, tag, comm);
                 nonblocking::recv(at, call, &message, request, real)
             };
 
             fn $sendrecv(
-                sendbuf: Ptr, sendcount: $count, sendtype: Handle, dest: c_int, sendtag: c_int,
-                recvbuf: Ptr, recvcount: $count, recvtype: Handle, source: c_int, recvtag: c_int,
-                comm: Handle, status: Ptr,
+                sendbuf: Ptr, sendcount: $count, sendtype: HandleWord, dest: c_int, sendtag: c_int,
+                recvbuf: Ptr, recvcount: $count, recvtype: HandleWord, source: c_int, recvtag: c_int,
+                comm: HandleWord, status: Ptr,
             ) |at, call, real(status)| {
-                let sent = Message::new(sendbuf, sendcount, sendtype, dest, sendtag, comm);
-                let received = Message::new(recvbuf, recvcount, recvtype, source, recvtag, comm);
+                let sent = MessageArguments::new(sendbuf, sendcount, sendtype, dest, sendtag, comm);
+                let received = MessageArguments::new(recvbuf, recvcount, recvtype, source, recvtag, comm);
                 p2p::sendrecv(at, call, &sent, &received, status, real)
             };
             fn $isendrecv(
-                sendbuf: Ptr, sendcount: $count, sendtype: Handle, dest: c_int, sendtag: c_int,
-                recvbuf: Ptr, recvcount: $count, recvtype: Handle, source: c_int, recvtag: c_int,
-                comm: Handle, request: Ptr,
+                sendbuf: Ptr, sendcount: $count, sendtype: HandleWord, dest: c_int, sendtag: c_int,
+                recvbuf: Ptr, recvcount: $count, recvtype: HandleWord, source: c_int, recvtag: c_int,
+                comm: HandleWord, request: Ptr,
             ) |at, call, real| {
-                let sent = Message::new(sendbuf, sendcount, sendtype, dest, sendtag, comm);
-                let received = Message::new(recvbuf, recvcount, recvtype, source, recvtag, comm);
+                let sent = MessageArguments::new(sendbuf, sendcount, sendtype, dest, sendtag, comm);
+                let received = MessageArguments::new(recvbuf, recvcount, recvtype, source, recvtag, comm);
                 nonblocking::sendrecv(at, call, &sent, &received, request, real)
             };
 
             fn $replace(
-                buf: Ptr, count: $count, datatype: Handle, dest: c_int, sendtag: c_int,
-                source: c_int, recvtag: c_int, comm: Handle, status: Ptr,
+                buf: Ptr, count: $count, datatype: HandleWord, dest: c_int, sendtag: c_int,
+                source: c_int, recvtag: c_int, comm: HandleWord, status: Ptr,
             ) |at, call, real(status)| {
-                let sent = Message::new(buf, count, datatype, dest, sendtag, comm);
-                let received = Message { peer: source, tag: recvtag, ..sent };
+                let sent = MessageArguments::new(buf, count, datatype, dest, sendtag, comm);
+                let received = MessageArguments { peer: source, tag: recvtag, ..sent };
                 p2p::sendrecv(at, call, &sent, &received, status, real)
             };
             fn $ireplace(
-                buf: Ptr, count: $count, datatype: Handle, dest: c_int, sendtag: c_int,
-                source: c_int, recvtag: c_int, comm: Handle, request: Ptr,
+                buf: Ptr, count: $count, datatype: HandleWord, dest: c_int, sendtag: c_int,
+                source: c_int, recvtag: c_int, comm: HandleWord, request: Ptr,
             ) |at, call, real| {
-                let sent = Message::new(buf, count, datatype, dest, sendtag, comm);
-                let received = Message { peer: source, tag: recvtag, ..sent };
+                let sent = MessageArguments::new(buf, count, datatype, dest, sendtag, comm);
+                let received = MessageArguments { peer: source, tag: recvtag, ..sent };
                 nonblocking::sendrecv(at, call, &sent, &received, request, real)
             };
         }

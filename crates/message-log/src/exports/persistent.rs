@@ -4,20 +4,20 @@
 
 use std::ffi::c_int;
 
-use crate::calls::message::Message;
-use crate::calls::persistent::{self, Direction};
-use crate::pmpi::{Handle, Ptr};
+use crate::calls::message::MessageArguments;
+use crate::calls::persistent::{self, PersistentDirection};
+use crate::pmpi::{HandleWord, Ptr};
 
 /// Calls that make a persistent request.
 macro_rules! inits {
     ($($way:ident $count:ty: $($name:ident)*;)*) => {
         exports! { $($(
             fn $name(
-                buf: Ptr, count: $count, datatype: Handle, peer: c_int, tag: c_int, comm: Handle,
+                buf: Ptr, count: $count, datatype: HandleWord, peer: c_int, tag: c_int, comm: HandleWord,
                 request: Ptr,
             ) |_at, call, real| {
-                let message = Message::new(buf, count, datatype, peer, tag, comm);
-                persistent::make(call, Direction::$way, &message, request, real)
+                let message = MessageArguments::new(buf, count, datatype, peer, tag, comm);
+                persistent::make(call, PersistentDirection::$way, &message, request, real)
             };
         )*)* }
     };

@@ -4,12 +4,12 @@
 
 use crate::calls::{nonblocking, refuse};
 use crate::entry::At;
-use crate::pmpi::{Handle, Passed, Ptr};
+use crate::pmpi::{HandleWord, Passed, Ptr};
 
 /// The type of an argument by its name: only communicators are used.
 macro_rules! argument {
     (comm) => {
-        Handle
+        HandleWord
     };
     ($other:ident) => {
         Passed

@@ -17,7 +17,7 @@ use std::ffi::{c_void, CStr};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use object::{Object, Slot};
+use object::{ImportSlot, LoadedObject};
 
 pub use module::VELOC_Fortran_refuse_part;
 
@@ -32,11 +32,11 @@ static AT_LOAD: extern "C" fn() = redirect;
 
 /// Redirects the loaded Fortran interfaces to this library.
 pub extern "C" fn redirect() {
-    let interfaces = Object::loaded(is_interface);
+    let interfaces = LoadedObject::loaded(is_interface);
     if interfaces.is_empty() {
         return;
     }
-    let own = Own::find();
+    let own = OwnLibrary::find();
     for interface in interfaces {
         let wrong = own.missed(&interface);
         // Failures are found by `check`.
@@ -49,9 +49,9 @@ pub extern "C" fn redirect() {
 /// # Errors
 /// The calls of an interface do not; its name.
 pub fn check() -> Result<(), String> {
-    let interfaces = Object::loaded(is_interface);
+    let interfaces = LoadedObject::loaded(is_interface);
     let Some(first) = interfaces.first() else { return Ok(()) };
-    let own = Own::find();
+    let own = OwnLibrary::find();
     if let Some(late) = interfaces.iter().find(|interface| !own.missed(interface).is_empty()) {
         return Err(format!(
             "{}, an interface of MPI for Fortran, has made calls that were not seen: it has to be \
@@ -59,7 +59,7 @@ pub fn check() -> Result<(), String> {
             late.name()
         ));
     }
-    let receives = |slot: &Slot| RECEIVE.contains(&slot.name);
+    let receives = |slot: &ImportSlot| RECEIVE.contains(&slot.name);
     if !interfaces.iter().any(|interface| interface.slots().iter().any(receives)) {
         let name = first.name();
         return Err(format!(
@@ -78,28 +78,28 @@ fn is_interface(path: &[u8]) -> bool {
 }
 
 /// This library's base address.
-struct Own {
+struct OwnLibrary {
     handle: *mut c_void,
 }
 
-impl Own {
-    fn find() -> Own {
+impl OwnLibrary {
+    fn find() -> OwnLibrary {
         // SAFETY: numbers and null pointers only.
         let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
         // SAFETY: an address in this library, and a struct of ours.
         let known = unsafe { libc::dladdr(redirect as *const c_void, &mut info) };
         if known == 0 || info.dli_fname.is_null() {
-            return Own { handle: std::ptr::null_mut() };
+            return OwnLibrary { handle: std::ptr::null_mut() };
         }
         // SAFETY: a string of the loader. This library is loaded already, and stays.
         let handle = unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        Own { handle }
+        OwnLibrary { handle }
     }
 
     /// The slots in which an interface imports a profiling function that this library defines, with that
     /// function.
-    fn missed(&self, interface: &Object) -> Vec<(Slot, NonNull<c_void>)> {
-        let of = |slot: Slot| {
+    fn missed(&self, interface: &LoadedObject) -> Vec<(ImportSlot, NonNull<c_void>)> {
+        let of = |slot: ImportSlot| {
             let own = self.function(slot.name)?;
             (slot.at.load(Ordering::Relaxed) != own.as_ptr()).then_some((slot, own))
         };

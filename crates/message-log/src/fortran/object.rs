@@ -27,7 +27,7 @@ const DT_JMPREL: i64 = 23;
 /// `Elf64_Dyn`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Entry {
+struct DynamicEntry {
     tag: i64,
     value: usize,
 }
@@ -43,7 +43,7 @@ struct Relocation {
 
 /// An object that stays loaded.
 #[derive(Debug)]
-pub(super) struct Object {
+pub(super) struct LoadedObject {
     path: CString,
     base: usize,
     /// Its dynamic section.
@@ -54,19 +54,19 @@ pub(super) struct Object {
 
 /// A slot for the address of an imported function.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
+pub(super) struct ImportSlot {
     /// The function.
     pub name: &'static CStr,
     /// The address.
     pub at: &'static AtomicPtr<c_void>,
 }
 
-impl Object {
+impl LoadedObject {
     /// The loaded objects with a matching path.
-    pub(super) fn loaded(is_wanted: fn(&[u8]) -> bool) -> Vec<Object> {
-        struct Search {
+    pub(super) fn loaded(is_wanted: fn(&[u8]) -> bool) -> Vec<LoadedObject> {
+        struct ObjectSearch {
             is_wanted: fn(&[u8]) -> bool,
-            found: Vec<Object>,
+            found: Vec<LoadedObject>,
         }
         unsafe extern "C" fn visit(
             info: *mut libc::dl_phdr_info,
@@ -74,29 +74,29 @@ impl Object {
             search: *mut c_void,
         ) -> c_int {
             // SAFETY: the loader's description, and the search below, which nobody else uses.
-            let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
+            let (info, search) = unsafe { (&*info, &mut *search.cast::<ObjectSearch>()) };
             if !info.dlpi_name.is_null() {
                 // SAFETY: the loader's names end with a null byte.
                 let path = unsafe { CStr::from_ptr(info.dlpi_name) };
                 if (search.is_wanted)(path.to_bytes()) {
                     // SAFETY: the loader's description.
-                    search.found.push(unsafe { Object::new(path.to_owned(), info) });
+                    search.found.push(unsafe { LoadedObject::new(path.to_owned(), info) });
                 }
             }
             0
         }
-        let mut search = Search { is_wanted, found: Vec::new() };
+        let mut search = ObjectSearch { is_wanted, found: Vec::new() };
         // SAFETY: `visit` fits the declaration and gets the search, which outlives the call. The
         // callback loads nothing and does not unwind.
         unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
         // Objects that are unloaded meanwhile are left out.
-        search.found.retain(Object::stays);
+        search.found.retain(LoadedObject::stays);
         search.found
     }
 
     /// # Safety
     /// The loader passes the description.
-    unsafe fn new(path: CString, info: &libc::dl_phdr_info) -> Object {
+    unsafe fn new(path: CString, info: &libc::dl_phdr_info) -> LoadedObject {
         let base = info.dlpi_addr as usize;
         let (mut dynamic, mut sealed) = (None, 0..0);
         for n in 0..usize::from(info.dlpi_phnum) {
@@ -115,7 +115,7 @@ impl Object {
                 _ => {}
             }
         }
-        Object { path, base, dynamic, sealed }
+        LoadedObject { path, base, dynamic, sealed }
     }
 
     /// Keeps the object loaded for good. Returns whether it is loaded.
@@ -131,10 +131,10 @@ impl Object {
     }
 
     /// Its slots.
-    pub(super) fn slots(&self) -> Vec<Slot> {
+    pub(super) fn slots(&self) -> Vec<ImportSlot> {
         let Some(dynamic) = self.dynamic.filter(|_| !KINDS.is_empty()) else { return Vec::new() };
         let entry = |tag| {
-            let mut at = dynamic as *const Entry;
+            let mut at = dynamic as *const DynamicEntry;
             loop {
                 // SAFETY: the section of an object that stays loaded; it ends with `DT_NULL`.
                 let entry = unsafe { at.read() };
@@ -166,7 +166,7 @@ impl Object {
                 slots.push(unsafe {
                     let symbol = &*(symbols as *const libc::Elf64_Sym).add((info >> 32) as usize);
                     let name = (names as *const c_char).add(symbol.st_name as usize);
-                    Slot {
+                    ImportSlot {
                         name: CStr::from_ptr(name),
                         at: &*((self.base + offset) as *const AtomicPtr<c_void>),
                     }
@@ -180,9 +180,9 @@ impl Object {
     ///
     /// # Errors
     /// The system does not allow writing; none is changed.
-    pub(super) fn change(&self, slots: &[(Slot, NonNull<c_void>)]) -> std::io::Result<()> {
+    pub(super) fn change(&self, slots: &[(ImportSlot, NonNull<c_void>)]) -> std::io::Result<()> {
         let is_sealed =
-            |(slot, _): &(Slot, _)| self.sealed.contains(&(slot.at as *const _ as usize));
+            |(slot, _): &(ImportSlot, _)| self.sealed.contains(&(slot.at as *const _ as usize));
         let unseals = slots.iter().any(is_sealed);
         if unseals {
             self.protect(libc::PROT_READ | libc::PROT_WRITE)?;
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_slots_of_an_object() {
-        let objects = Object::loaded(is_c_library);
+        let objects = LoadedObject::loaded(is_c_library);
         let [library] = &objects[..] else { panic!("{objects:?}") };
         // Programs may replace its allocator, so it imports it.
         let slots = library.slots();
@@ -233,7 +233,7 @@ mod tests {
     fn nothing_is_loaded_by_looking() {
         let before = driver::loaded_count();
         assert!(before > 0);
-        assert!(Object::loaded(|path| path == b"/no/such/object").is_empty());
+        assert!(LoadedObject::loaded(|path| path == b"/no/such/object").is_empty());
         assert_eq!(driver::loaded_count(), before);
     }
 }

@@ -11,10 +11,10 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use message_log_core::resend::report::{words, Report, Subject};
+use message_log_core::resend::report::{words, ProcessReport, Subject};
 use message_log_core::status::SUCCESS;
 
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::pmpi;
 use crate::refuse;
 
@@ -45,7 +45,7 @@ impl Pending {
     ///
     /// # Safety
     /// The call has written a request if it succeeded.
-    unsafe fn new(mpi: &Mpi, code: c_int, request: &mut usize) -> Pending {
+    unsafe fn new(mpi: &MpiProperties, code: c_int, request: &mut usize) -> Pending {
         let has_failed = code != SUCCESS;
         let request = match has_failed {
             true => mpi.request_null,
@@ -55,7 +55,7 @@ impl Pending {
         Pending { request, has_failed }
     }
 
-    fn is_done(&mut self, mpi: &Mpi) -> bool {
+    fn is_done(&mut self, mpi: &MpiProperties) -> bool {
         let (mut request, mut flag) = (0usize, 0);
         let at = (&raw mut request).cast();
         // SAFETY: a request of ours, or the null request; the buffer is as wide as any handle.
@@ -79,7 +79,7 @@ pub(crate) struct Minimum<const N: usize = 1> {
 
 impl<const N: usize> Minimum<N> {
     /// Starts the reduction of this process's numbers. Collective, but does not wait.
-    pub(crate) fn begin(mpi: &Mpi, comm: usize, own: [i64; N]) -> Minimum<N> {
+    pub(crate) fn begin(mpi: &MpiProperties, comm: usize, own: [i64; N]) -> Minimum<N> {
         let mut words = Box::new([own, [0; N]]);
         let mut request = 0usize;
         let [from, to] = &mut *words;
@@ -95,7 +95,7 @@ impl<const N: usize> Minimum<N> {
     }
 
     /// Whether the result is known, or MPI has failed.
-    pub(crate) fn is_done(&mut self, mpi: &Mpi) -> bool {
+    pub(crate) fn is_done(&mut self, mpi: &MpiProperties) -> bool {
         self.pending.is_done(mpi)
     }
 
@@ -105,7 +105,7 @@ impl<const N: usize> Minimum<N> {
     }
 
     /// Waits for the minima. `None` if MPI has failed.
-    pub(crate) fn wait(mut self, mpi: &Mpi) -> Option<[i64; N]> {
+    pub(crate) fn wait(mut self, mpi: &MpiProperties) -> Option<[i64; N]> {
         while !self.is_done(mpi) {
             std::thread::yield_now();
         }
@@ -137,9 +137,9 @@ pub(crate) struct Exchange {
 impl Exchange {
     /// Sends this process's report of an instance of a part. Collective, but does not wait.
     pub(crate) fn begin(
-        mpi: &Mpi,
+        mpi: &MpiProperties,
         channel: &Channel,
-        report: &Report,
+        report: &ProcessReport,
         of: Subject,
         (instance, number): (u64, u64),
     ) -> Exchange {
@@ -150,8 +150,8 @@ impl Exchange {
 
     /// Announces that this process has no more reports. Waits until all processes have done so, or one has a
     /// report; then an empty one takes part in its exchange.
-    pub(crate) fn end(mpi: &Mpi, channel: &Channel) -> Option<Exchange> {
-        let nothing = Report::default();
+    pub(crate) fn end(mpi: &MpiProperties, channel: &Channel) -> Option<Exchange> {
+        let nothing = ProcessReport::default();
         let least = Minimum::begin(mpi, channel.comm, [NO_REPORT]).wait(mpi);
         (least == Some([REPORT])).then(|| {
             Exchange::gather(mpi, channel, &nothing, Subject::Nothing, (u64::MAX, u64::MAX))
@@ -159,9 +159,9 @@ impl Exchange {
     }
 
     fn gather(
-        mpi: &Mpi,
+        mpi: &MpiProperties,
         channel: &Channel,
-        report: &Report,
+        report: &ProcessReport,
         of: Subject,
         (instance, number): (u64, u64),
     ) -> Exchange {
@@ -182,7 +182,7 @@ impl Exchange {
     }
 
     /// Whether all reports are there, or MPI has failed.
-    pub(crate) fn is_done(&mut self, mpi: &Mpi) -> bool {
+    pub(crate) fn is_done(&mut self, mpi: &MpiProperties) -> bool {
         let is_announced = self.has_report.as_mut().is_none_or(|word| word.is_done(mpi));
         // Both are tested, as MPI may make progress on a request only when it is tested.
         is_announced && self.pending.is_done(mpi)
@@ -192,7 +192,7 @@ impl Exchange {
     /// wait, if `warns`. Returns whether the reports are there.
     pub(crate) fn wait(
         &mut self,
-        mpi: &Mpi,
+        mpi: &MpiProperties,
         mut warns: bool,
         mut must_stop: impl FnMut() -> bool,
     ) -> bool {
@@ -216,10 +216,10 @@ impl Exchange {
     ///
     /// # Errors
     /// MPI has failed.
-    pub(crate) fn reports(&self, room: usize) -> Result<Vec<(Report, Subject)>, String> {
+    pub(crate) fn reports(&self, room: usize) -> Result<Vec<(ProcessReport, Subject)>, String> {
         if self.pending.has_failed {
             return Err("MPI failed to exchange the counts of messages (VELOC_PART_RESEND)".into());
         }
-        Ok(self.all.chunks_exact(words(room)).map(Report::unpack).collect())
+        Ok(self.all.chunks_exact(words(room)).map(ProcessReport::unpack).collect())
     }
 }

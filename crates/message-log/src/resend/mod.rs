@@ -14,16 +14,16 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::rc::Rc;
 
-use message_log_core::counting::{Counting, Numbers};
+use message_log_core::counting::{Counting, MatchingNumbers};
 use message_log_core::memory;
 use message_log_core::parts::Parts;
-use message_log_core::resend::judge::Judge;
+use message_log_core::resend::judge::PartJudge;
 use message_log_core::resend::report::Subject;
-use message_log_core::resend::streams::Mark;
+use message_log_core::resend::streams::PartStart;
 use message_log_core::resend::MOST;
 use message_log_core::status::SUCCESS;
 
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::pmpi;
 use crate::refuse;
 use exchange::{Channel, Exchange, Minimum};
@@ -40,14 +40,14 @@ pub(crate) struct Resend {
     /// The ends and replays of parts that the processes have announced.
     pub part_order: PartOrder,
     /// The verdicts on parts.
-    pub judge: Judge,
+    pub judge: PartJudge,
     under_way: VecDeque<Exchange>,
 }
 
 impl Resend {
     /// Starts right after MPI is initialised; collective. `None` if this is the only process, or the user has
     /// disabled it.
-    pub(crate) fn start(mpi: &Mpi, counting: &mut Counting) -> Option<Resend> {
+    pub(crate) fn start(mpi: &MpiProperties, counting: &mut Counting) -> Option<Resend> {
         let wanted = os::environment::var("VELOC_MPI_STREAMS");
         let room = match wanted.as_deref().map(str::parse::<usize>) {
             Ok(Ok(room)) if room <= MOST => room,
@@ -77,7 +77,7 @@ impl Resend {
         let channel = Channel { comm, processes, room };
         let part_order = PartOrder::new(copy_of_world(mpi)?, mpi.rank);
         count_messages(mpi, counting);
-        let judge = Judge::new(room, run as u64);
+        let judge = PartJudge::new(room, run as u64);
         Some(Resend { channel, part_order, judge, under_way: VecDeque::new() })
     }
 
@@ -89,9 +89,9 @@ impl Resend {
     /// An instance of a part whose messages may be sent again has ended. `mark` is from its beginning.
     pub(crate) fn ended(
         &mut self,
-        mpi: &Mpi,
+        mpi: &MpiProperties,
         counting: &mut Counting,
-        (instance, mark): (u64, Mark),
+        (instance, mark): (u64, PartStart),
         id: i32,
     ) {
         let Some(streams) = counting.streams() else { return };
@@ -103,7 +103,7 @@ impl Resend {
 
     /// After a restart, sends the origin of the checkpoint to the other processes, once and before any other
     /// report.
-    pub(crate) fn report_origin(&mut self, mpi: &Mpi) {
+    pub(crate) fn report_origin(&mut self, mpi: &MpiProperties) {
         let Some((report, of)) = self.judge.origin() else { return };
         let exchange = Exchange::begin(mpi, &self.channel, &report, of, (u64::MAX, u64::MAX));
         self.under_way.push_back(exchange);
@@ -118,7 +118,7 @@ impl Resend {
     /// known to differ.
     pub(crate) fn take_verdicts(
         &mut self,
-        mpi: &Mpi,
+        mpi: &MpiProperties,
         counting: &mut Counting,
         parts: &mut Parts,
         waits: bool,
@@ -152,7 +152,7 @@ impl Resend {
 
     /// `MPI_Finalize` begins: announces that this process has no more reports, and waits until all have done
     /// so.
-    pub(crate) fn finish(&mut self, mpi: &Mpi) {
+    pub(crate) fn finish(&mut self, mpi: &MpiProperties) {
         // First, so that no replay waits for this process any more.
         self.part_order.announce(mpi, PartEvent::Finalize);
         self.report_origin(mpi);
@@ -176,7 +176,7 @@ impl Resend {
 }
 
 /// A communicator of all processes, for this library only. Collective, in `MPI_Init`. `None` if MPI failed.
-fn copy_of_world(mpi: &Mpi) -> Option<usize> {
+fn copy_of_world(mpi: &MpiProperties) -> Option<usize> {
     let mut comm = 0usize;
     let at = (&raw mut comm).cast();
     // SAFETY: a buffer as wide as any handle; every process gets here.
@@ -187,8 +187,8 @@ fn copy_of_world(mpi: &Mpi) -> Option<usize> {
 }
 
 /// Counts messages on the predefined communicators from now on.
-fn count_messages(mpi: &Mpi, counting: &mut Counting) {
-    counting.start(Numbers {
+fn count_messages(mpi: &MpiProperties, counting: &mut Counting) {
+    counting.start(MatchingNumbers {
         any_source: mpi.numbers.any_source,
         any_tag: mpi.numbers.any_tag,
         proc_null: mpi.numbers.proc_null,
@@ -202,7 +202,7 @@ fn count_messages(mpi: &Mpi, counting: &mut Counting) {
 }
 
 /// Counts messages on a new communicator. Out of memory for its processes, it is not known.
-pub(crate) fn comm_made(mpi: &Mpi, counting: &mut Counting, comm: usize) {
+pub(crate) fn comm_made(mpi: &MpiProperties, counting: &mut Counting, comm: usize) {
     if let Some(comms) = counting.comms() {
         if let Some(world) = processes(mpi, comm) {
             comms.made(comm, world);
@@ -211,7 +211,7 @@ pub(crate) fn comm_made(mpi: &Mpi, counting: &mut Counting, comm: usize) {
 }
 
 /// The processes of an intracommunicator.
-fn processes(mpi: &Mpi, comm: usize) -> Option<Rc<[u32]>> {
+fn processes(mpi: &MpiProperties, comm: usize) -> Option<Rc<[u32]>> {
     if comm == mpi.comm_null {
         return None;
     }

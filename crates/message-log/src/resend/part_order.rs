@@ -13,9 +13,9 @@ use std::fmt;
 use message_log_core::counting::Sender;
 
 use super::exchange::Minimum;
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::pmpi;
-use crate::status::{MpiStatus as _, Status};
+use crate::status::{MpiStatus as _, StatusBytes};
 
 /// An event that all processes must have in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,13 +100,13 @@ impl PartOrder {
     }
 
     /// Announces this process's event. Collective, but does not wait.
-    pub(crate) fn announce(&mut self, mpi: &Mpi, event: PartEvent) {
+    pub(crate) fn announce(&mut self, mpi: &MpiProperties, event: PartEvent) {
         let own = event.pack(self.rank);
         self.under_way.push_back(Minimum::begin(mpi, self.comm, [own, -own]));
     }
 
     /// How two processes differ, if known.
-    pub(crate) fn difference(&mut self, mpi: &Mpi) -> Option<&str> {
+    pub(crate) fn difference(&mut self, mpi: &MpiProperties) -> Option<&str> {
         while let Some(first) = self.under_way.front_mut() {
             if !first.is_done(mpi) {
                 break;
@@ -143,7 +143,7 @@ impl PartOrder {
 
     /// Waits until all processes have announced [`PartEvent::Finalize`]. Receives messages on `channel` that
     /// no replay wants any more, so that their senders can finish.
-    pub(crate) fn finish(&mut self, mpi: &Mpi, channel: usize) {
+    pub(crate) fn finish(&mut self, mpi: &MpiProperties, channel: usize) {
         loop {
             self.difference(mpi);
             if self.under_way.is_empty() {
@@ -159,8 +159,8 @@ impl PartOrder {
 }
 
 /// Receives and drops a message, if there is one.
-fn take_any(mpi: &Mpi, comm: usize) {
-    let (mut status, mut flag) = (Status::default(), 0);
+fn take_any(mpi: &MpiProperties, comm: usize) {
+    let (mut status, mut flag) = (StatusBytes::default(), 0);
     let (source, tag) = (mpi.numbers.any_source, mpi.numbers.any_tag);
     // SAFETY: a communicator and an integer of ours, and room for a status.
     unsafe { pmpi::iprobe(source, tag, comm, &mut flag, status.as_mut_ptr()) };

@@ -20,29 +20,29 @@ use message_log_core::counting::{Counted, Counting};
 use message_log_core::log::{Call, Item};
 use message_log_core::memory::NoMemory;
 use message_log_core::parts::Source;
-use message_log_core::resend::streams::Link;
-use message_log_core::target::Target;
+use message_log_core::resend::streams::MessageLink;
+use message_log_core::target::CallTarget;
 
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::refuse;
 use crate::resend::Resend;
-use crate::status::{MpiStatus as _, Status};
-use crate::store::lineage::Store;
-use objects::Objects;
+use crate::status::{MpiStatus as _, StatusBytes};
+use crate::store::lineage::LineageStore;
+use objects::MpiObjects;
 use recording::Recording;
 use tracked::Tracked;
 
 /// The whole state.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct LogState {
     /// The MPI library.
-    pub mpi: Mpi,
+    pub mpi: MpiProperties,
     /// What is recorded and replayed.
     pub recording: Recording,
     /// The application's requests and messages.
     pub tracked: Tracked,
     /// The application's communicators and types.
-    pub objects: Objects,
+    pub objects: MpiObjects,
     /// Counts messages, if they may be sent again.
     pub counting: Counting,
     /// What the processes tell each other of messages that are sent again, if possible.
@@ -50,23 +50,23 @@ pub(crate) struct State {
     /// Whether the warning that it is impossible was printed.
     pub is_resend_missed: bool,
     /// The state for continuing in another process.
-    pub store: Store,
+    pub store: LineageStore,
     /// Whether replays compare what they send.
     pub compares_sent: bool,
 }
 
-impl State {
+impl LogState {
     /// Before the first call.
-    pub(crate) fn new(mpi: Mpi) -> State {
-        State {
+    pub(crate) fn new(mpi: MpiProperties) -> LogState {
+        LogState {
             mpi,
             recording: Recording::new(),
             tracked: Tracked::default(),
-            objects: Objects::new(&mpi),
+            objects: MpiObjects::new(&mpi),
             counting: Counting::default(),
             resend: None,
             is_resend_missed: false,
-            store: Store::default(),
+            store: LineageStore::default(),
             compares_sent: sent::compares(&mpi),
         }
     }
@@ -97,7 +97,11 @@ impl State {
     ///
     /// # Safety
     /// MPI has completed writing to `target`.
-    pub(crate) unsafe fn received(&mut self, target: &Target, status: Option<&Status>) -> Item {
+    pub(crate) unsafe fn received(
+        &mut self,
+        target: &CallTarget,
+        status: Option<&StatusBytes>,
+    ) -> Item {
         // SAFETY: by the caller's promise.
         unsafe { self.recording.received(&self.mpi, &mut self.objects.types, target, status) }
     }
@@ -107,9 +111,9 @@ impl State {
     pub(crate) fn is_done(
         &mut self,
         counted: &Counted,
-        status: Option<&Status>,
+        status: Option<&StatusBytes>,
         failed: bool,
-    ) -> Option<Link> {
+    ) -> Option<MessageLink> {
         let sender = status.map(|status| status.sender(&self.mpi));
         self.counting.is_done(counted, sender, failed, &mut self.recording.parts)
     }
@@ -125,7 +129,7 @@ impl State {
     ///
     /// # Safety
     /// `sent` is nothing, or the memory that the application passed to be sent.
-    pub(crate) unsafe fn sum_of_sent(&mut self, peer: Option<c_int>, sent: &Target) -> u64 {
+    pub(crate) unsafe fn sum_of_sent(&mut self, peer: Option<c_int>, sent: &CallTarget) -> u64 {
         let is_nobody = peer == Some(self.mpi.numbers.proc_null);
         if !self.compares_sent || is_nobody || self.recording.parts.open().source().is_none() {
             return 0;

@@ -5,32 +5,32 @@ use message_log_core::memory::NoMemory;
 use message_log_core::parts::CommOrigin;
 use message_log_core::store::comms::Communicators;
 
-use crate::comm_names::Names;
+use crate::comm_names::CommunicatorNames;
 use crate::communicators;
-use crate::deferred::{Deferred, Kind};
-use crate::mpi::Mpi;
+use crate::deferred::{DeferredFrees, HandleKind};
+use crate::mpi::MpiProperties;
 use crate::stand_ins::StandIns;
-use crate::types::Types;
+use crate::types::RecentTypes;
 
 /// Communicators and types.
 #[derive(Debug, Default)]
-pub(crate) struct Objects {
+pub(crate) struct MpiObjects {
     /// The datatypes in use.
-    pub types: Types,
+    pub types: RecentTypes,
     /// Objects that are freed and that replays still need.
-    pub deferred: Deferred,
+    pub deferred: DeferredFrees,
     /// Freed communicators that represent others in replays.
     pub stand_ins: StandIns,
     /// Descriptions of communicators for errors.
-    pub names: Names,
+    pub names: CommunicatorNames,
     /// The communicators in the order in which they were made.
     pub comms: Communicators,
 }
 
-impl Objects {
+impl MpiObjects {
     /// None of the application's yet.
-    pub(crate) fn new(mpi: &Mpi) -> Objects {
-        Objects { types: Types::new(mpi), ..Objects::default() }
+    pub(crate) fn new(mpi: &MpiProperties) -> MpiObjects {
+        MpiObjects { types: RecentTypes::new(mpi), ..MpiObjects::default() }
     }
 
     /// Reserves room for one more communicator.
@@ -46,7 +46,7 @@ impl Objects {
     /// `call` has made the communicator `handle` from `comm`. `origin` is `None` if nothing is logged.
     pub(crate) fn comm_made(
         &mut self,
-        mpi: &Mpi,
+        mpi: &MpiProperties,
         call: Call,
         comm: usize,
         handle: usize,
@@ -75,15 +75,19 @@ impl Objects {
 
     /// Frees what no instance needs; `oldest` is the number of the oldest instance left. Returns what was
     /// freed.
-    pub(crate) fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<(Kind, usize)> {
+    pub(crate) fn free(
+        &mut self,
+        mpi: &MpiProperties,
+        oldest: Option<u64>,
+    ) -> Vec<(HandleKind, usize)> {
         let stand_ins = self.stand_ins.free(mpi, oldest).into_iter();
-        let mut freed: Vec<_> = stand_ins.map(|handle| (Kind::Comm, handle)).collect();
+        let mut freed: Vec<_> = stand_ins.map(|handle| (HandleKind::Comm, handle)).collect();
         freed.extend(self.deferred.free(mpi, oldest));
         freed
     }
 
     /// `MPI_Finalize` begins.
-    pub(crate) fn close(&mut self, mpi: &Mpi) {
+    pub(crate) fn close(&mut self, mpi: &MpiProperties) {
         self.types.clear();
         self.free(mpi, None);
     }

@@ -1,15 +1,17 @@
 //! What is recorded and replayed: the parts, their log, and data that could not be logged.
 
-use message_log_core::log::{Arena, Event, Item, Limit, Outcome, Payload, Position, Shape};
+use message_log_core::log::{
+    Arena, CallOutcome, CallShape, Item, Limit, LogEvent, Payload, Position,
+};
 use message_log_core::parts::{Parts, Source};
 use message_log_core::resend::closed::Route;
-use message_log_core::target::Target;
+use message_log_core::target::CallTarget;
 
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::scratch;
-use crate::status::{MpiStatus as _, Status};
+use crate::status::{MpiStatus as _, StatusBytes};
 use crate::target;
-use crate::types::Types;
+use crate::types::RecentTypes;
 
 /// The parts, the memory of their log, and the next failure.
 #[derive(Debug, Default)]
@@ -48,7 +50,7 @@ impl Recording {
     }
 
     /// Logs the outcome of a real call. Out of memory, the call fails.
-    pub(crate) fn record(&mut self, shape: Shape, outcome: Outcome) {
+    pub(crate) fn record(&mut self, shape: CallShape, outcome: CallOutcome) {
         let comm = shape.comm;
         if self.parts.record(shape, outcome).is_err() {
             self.out_of_memory(comm, &format!("to log {}", shape.call.0));
@@ -95,13 +97,13 @@ impl Recording {
     /// MPI has completed writing to `target`.
     pub(crate) unsafe fn received(
         &mut self,
-        mpi: &Mpi,
-        types: &mut Types,
-        target: &Target,
-        status: Option<&Status>,
+        mpi: &MpiProperties,
+        types: &mut RecentTypes,
+        target: &CallTarget,
+        status: Option<&StatusBytes>,
     ) -> Item {
         let bytes = match (target, status) {
-            (Target::Nothing, _) => Some(0),
+            (CallTarget::Nothing, _) => Some(0),
             (_, Some(status)) => Some(status.received(mpi)),
             (_, None) => None,
         };
@@ -117,7 +119,12 @@ impl Recording {
     ///
     /// # Safety
     /// As for [`target::pack`].
-    unsafe fn packed(&mut self, mpi: &Mpi, target: &Target, bytes: Option<i64>) -> Option<Payload> {
+    unsafe fn packed(
+        &mut self,
+        mpi: &MpiProperties,
+        target: &CallTarget,
+        bytes: Option<i64>,
+    ) -> Option<Payload> {
         if !self.parts.can_log() {
             return None;
         }
@@ -127,25 +134,25 @@ impl Recording {
     }
 
     /// How a replayed call sends its message again; `None` if it does not.
-    pub(crate) fn sends_again(&self, shape: &Shape) -> Option<Route> {
+    pub(crate) fn sends_again(&self, shape: &CallShape) -> Option<Route> {
         let link = self.replayed(shape)?.outcome.links.get(0);
         self.parts.closed()?.sent(link)
     }
 
     /// How a replayed non-blocking receive gets its message again; `None` if it does not.
-    pub(crate) fn posts_again(&self, shape: &Shape) -> Option<Route> {
+    pub(crate) fn posts_again(&self, shape: &CallShape) -> Option<Route> {
         let link = self.replayed(shape)?.outcome.links.get(0);
         self.parts.closed()?.received(link)
     }
 
     /// How a replayed blocking receive gets its message again; `None` if it does not.
-    pub(crate) fn receives_again(&self, shape: &Shape) -> Option<Route> {
+    pub(crate) fn receives_again(&self, shape: &CallShape) -> Option<Route> {
         let items = &self.replayed(shape)?.outcome.items;
         self.parts.closed()?.received(items.as_slice().first()?.link)
     }
 
     /// The next event of a replay, if it is that of this call.
-    fn replayed(&self, shape: &Shape) -> Option<&Event> {
+    fn replayed(&self, shape: &CallShape) -> Option<&LogEvent> {
         match self.source() {
             Source::Mpi => None,
             Source::Log => self.parts.replaying()?.peek(shape),
@@ -159,10 +166,10 @@ impl Recording {
     /// MPI has completed writing to `target`.
     pub(crate) unsafe fn keep_again(
         &mut self,
-        mpi: &Mpi,
+        mpi: &MpiProperties,
         at: Position,
         nth: usize,
-        target: &Target,
+        target: &CallTarget,
     ) {
         if !self.parts.log().lacks(at, nth) {
             return;

@@ -2,16 +2,16 @@
 
 use message_log_core::digest::digest;
 use message_log_core::memory;
-use message_log_core::target::{Block, Target};
+use message_log_core::target::{CallTarget, ElementBlock};
 
 use crate::device;
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::refuse;
 use crate::target;
-use crate::types::Types;
+use crate::types::RecentTypes;
 
 /// Whether replays compare what they send, as the environment says.
-pub(super) fn compares(mpi: &Mpi) -> bool {
+pub(super) fn compares(mpi: &MpiProperties) -> bool {
     let wanted = os::environment::var("VELOC_MPI_COMPARE").unwrap_or_default();
     if !matches!(&*wanted, "" | "0" | "1") {
         let text = format!("VELOC_MPI_COMPARE is \"{wanted}\": it must be 0 or 1; 0 is taken");
@@ -24,9 +24,9 @@ pub(super) fn compares(mpi: &Mpi) -> bool {
 ///
 /// # Safety
 /// `sent` is nothing, or that memory.
-pub(super) unsafe fn sum(mpi: &Mpi, types: &mut Types, sent: &Target) -> u64 {
+pub(super) unsafe fn sum(mpi: &MpiProperties, types: &mut RecentTypes, sent: &CallTarget) -> u64 {
     let sent = target::resolved(sent, types);
-    if let Target::Nothing = sent {
+    if let CallTarget::Nothing = sent {
         return 0;
     }
     // SAFETY: by the caller's promise.
@@ -37,9 +37,9 @@ pub(super) unsafe fn sum(mpi: &Mpi, types: &mut Types, sent: &Target) -> u64 {
 ///
 /// # Safety
 /// The target is resolved, and the application's memory.
-unsafe fn digest_of(mpi: &Mpi, sent: &Target) -> Option<u64> {
+unsafe fn digest_of(mpi: &MpiProperties, sent: &CallTarget) -> Option<u64> {
     let len = usize::try_from(sent.wanted(None)).ok()?;
-    if let Target::One(Block { buf, datatype, .. }) = sent {
+    if let CallTarget::One(ElementBlock { buf, datatype, .. }) = sent {
         let from = (*buf as i64 + datatype.lb) as *const u8;
         if len > 0 && datatype.is_dense && device::buffer(from.cast(), len).ok()?.is_none() {
             // SAFETY: by the caller's promise: elements without gaps, which the host can read.

@@ -1,16 +1,16 @@
 //! The application's requests and probed messages.
 
-use message_log_core::log::{Call, Shape};
+use message_log_core::log::{Call, CallShape};
 use message_log_core::memory::NoMemory;
-use message_log_core::requests::{General, Life, Request, Requests};
-use message_log_core::target::Target;
+use message_log_core::requests::{General, MpiRequest, RequestLife, Requests};
+use message_log_core::target::CallTarget;
 
 use crate::messages::{Messages, Probed};
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::pmpi::{self, Ptr};
-use crate::request_pool::Pool;
-use crate::status::{MpiStatus as _, Status};
-use crate::types::Types;
+use crate::request_pool::IdleRequests;
+use crate::status::{MpiStatus as _, StatusBytes};
+use crate::types::RecentTypes;
 
 /// Requests and messages, and the requests that replays return.
 #[derive(Debug, Default)]
@@ -20,21 +20,25 @@ pub(crate) struct Tracked {
     /// Messages of matched probes.
     pub messages: Messages,
     /// The requests that replays return.
-    pool: Pool,
+    pool: IdleRequests,
 }
 
 impl Tracked {
     /// The call that returned this request, if its result cannot be replayed.
     pub(crate) fn foreign(&self, handle: usize) -> Option<Call> {
         let request = self.requests.get(handle)?;
-        (request.life == Life::Foreign).then_some(request.shape.call)
+        (request.life == RequestLife::Foreign).then_some(request.shape.call)
     }
 
     /// Begins a request of a replay; returns its handle.
     ///
     /// # Errors
     /// Out of memory.
-    pub(crate) fn begin_replayed(&mut self, mpi: &Mpi, begun: Request) -> Result<usize, NoMemory> {
+    pub(crate) fn begin_replayed(
+        &mut self,
+        mpi: &MpiProperties,
+        begun: MpiRequest,
+    ) -> Result<usize, NoMemory> {
         let handle = self.pool.take(mpi);
         let inserted = self.requests.insert(handle, begun);
         if inserted.is_err() {
@@ -46,18 +50,18 @@ impl Tracked {
     /// A replayed request has completed; its generalized request can be reused.
     pub(crate) fn release_replayed(&mut self, handle: usize) {
         if let Some(request) = self.requests.get_mut(handle) {
-            if matches!(request.life, Life::Replayed(_)) {
-                request.life = Life::Idle;
-                request.target = Target::Nothing;
+            if matches!(request.life, RequestLife::Replayed(_)) {
+                request.life = RequestLife::Idle;
+                request.target = CallTarget::Nothing;
                 self.pool.put_back(handle);
             }
         }
     }
 
     /// Forgets the request that MPI has freed, whose handle was at `place`.
-    pub(crate) fn forget_request(&mut self, handle: usize, place: Ptr) -> Option<Request> {
+    pub(crate) fn forget_request(&mut self, handle: usize, place: Ptr) -> Option<MpiRequest> {
         let request = self.requests.remove(handle, place as usize)?;
-        if request.life != Life::Real {
+        if request.life != RequestLife::Real {
             self.pool.remove(handle);
         }
         Some(request)
@@ -68,16 +72,16 @@ impl Tracked {
     pub(crate) fn replay_ended(&mut self, number: u64) {
         self.messages.replay_ended(number);
         for (handle, request) in self.requests.iter_mut() {
-            if request.life == Life::Replayed(number) {
-                request.life = Life::Idle;
-                request.target = Target::Nothing;
+            if request.life == RequestLife::Replayed(number) {
+                request.life = RequestLife::Idle;
+                request.target = CallTarget::Nothing;
                 self.pool.put_back(handle);
             }
         }
     }
 
     /// `MPI_Finalize` begins.
-    pub(crate) fn close(&mut self, mpi: &Mpi) {
+    pub(crate) fn close(&mut self, mpi: &MpiProperties) {
         self.requests.clear();
         self.pool.clear(mpi);
     }
@@ -96,7 +100,7 @@ impl Tracked {
     /// it stays in the table until it has.
     pub(crate) fn frees_general(&mut self, handle: usize) -> bool {
         // Checked first without inserting a plain request, which would need memory.
-        let is_begun = |known: &Request| known.general == Some(General::Begun);
+        let is_begun = |known: &MpiRequest| known.general == Some(General::Begun);
         if !self.requests.get(handle).is_some_and(is_begun) {
             return false;
         }
@@ -108,14 +112,19 @@ impl Tracked {
 
     /// Whether this is a generalized request that was begun after this many operations.
     pub(crate) fn is_general_since(&self, first: u64, handle: usize) -> bool {
-        let is_own = |known: &Request| known.general.is_some() && known.began > first;
+        let is_own = |known: &MpiRequest| known.general.is_some() && known.began > first;
         self.requests.get(handle).is_some_and(is_own)
     }
 
     /// Completes or tests a generalized request of the replay, as the replayed call did, so that MPI calls
     /// the application's callbacks.
-    pub(crate) fn replays_general(&mut self, mpi: &Mpi, handle: usize, is_get_status: bool) {
-        let (mut place, mut flag, mut status) = (0usize, 0, Status::default());
+    pub(crate) fn replays_general(
+        &mut self,
+        mpi: &MpiProperties,
+        handle: usize,
+        is_get_status: bool,
+    ) {
+        let (mut place, mut flag, mut status) = (0usize, 0, StatusBytes::default());
         let at = (&raw mut place).cast();
         // SAFETY: the request exists; `place` is as wide as any handle, the rest are ours. The request has
         // completed, or another thread is about to complete it, as in the first run.
@@ -132,13 +141,18 @@ impl Tracked {
 
     /// Takes a probed message that is received. Returns the shape to compare, and the number of the call that
     /// probed for it, 0 if that was outside parts.
-    pub(crate) fn takes_probed(&mut self, mpi: &Mpi, shape: Shape, handle: usize) -> (Shape, u64) {
+    pub(crate) fn takes_probed(
+        &mut self,
+        mpi: &MpiProperties,
+        shape: CallShape,
+        handle: usize,
+    ) -> (CallShape, u64) {
         if handle == mpi.message_no_proc {
-            return (Shape { peer: Some(mpi.numbers.proc_null), ..shape }, 0);
+            return (CallShape { peer: Some(mpi.numbers.proc_null), ..shape }, 0);
         }
         match self.messages.take(handle) {
             Some(Probed { began, source, tag, .. }) => {
-                (Shape { peer: Some(source), tag: Some(tag), ..shape }, began)
+                (CallShape { peer: Some(source), tag: Some(tag), ..shape }, began)
             }
             None => (shape, 0),
         }
@@ -162,13 +176,13 @@ impl Tracked {
     ///
     /// # Errors
     /// Out of memory.
-    pub(crate) fn keep_type(&mut self, mpi: &Mpi, handle: usize) -> Result<(), NoMemory> {
+    pub(crate) fn keep_type(&mut self, mpi: &MpiProperties, handle: usize) -> Result<(), NoMemory> {
         let mut copy = None;
         self.requests.expand_all()?;
         for (_, request) in self.requests.iter_mut() {
             for buffer in [&mut request.target, &mut request.source] {
                 if buffer.uses(handle) {
-                    let copy = copy.get_or_insert_with(|| Types::copy(mpi, handle));
+                    let copy = copy.get_or_insert_with(|| RecentTypes::copy(mpi, handle));
                     *buffer = buffer.with(handle, copy);
                 }
             }
@@ -179,14 +193,14 @@ impl Tracked {
     /// Why another process could not go on here: a request or a message of an open part that is under way.
     /// `id`: the outermost part, which began after `begun` operations; `is_real`: no open part is replayed.
     pub(crate) fn under_way(&mut self, id: i32, begun: u64, is_real: bool) -> Option<String> {
-        let pending = |request: &Request| {
+        let pending = |request: &MpiRequest| {
             let inside = request.began > begun;
             match request.life {
-                Life::Replayed(_) => true,
-                Life::Real if request.general.is_some() => inside,
-                Life::Real if request.persistent => request.active && inside,
-                Life::Real => is_real && inside,
-                Life::Idle | Life::Foreign => false,
+                RequestLife::Replayed(_) => true,
+                RequestLife::Real if request.general.is_some() => inside,
+                RequestLife::Real if request.persistent => request.active && inside,
+                RequestLife::Real => is_real && inside,
+                RequestLife::Idle | RequestLife::Foreign => false,
             }
         };
         if self.messages.is_any_since(begun) {

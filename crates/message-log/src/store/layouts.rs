@@ -2,17 +2,17 @@
 
 use std::ffi::c_int;
 
-use message_log_core::store::layout::{Types, MOST};
+use message_log_core::store::layout::{GappedTypes, MOST};
 use message_log_core::target::Datatype;
 
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::pmpi;
 use crate::types::{self, Owned};
 
 /// The types of the process's MPI library.
-pub(super) struct Layouts<'a>(pub &'a Mpi);
+pub(super) struct Layouts<'a>(pub &'a MpiProperties);
 
-impl Types for Layouts<'_> {
+impl GappedTypes for Layouts<'_> {
     fn places(&self, datatype: &Datatype) -> Option<(i64, Vec<u64>)> {
         let Datatype { size, lb: first, .. } = *datatype;
         let (mut lb, mut span) = (0, 0);

@@ -3,23 +3,23 @@
 use message_log_core::parts::Parts;
 use message_log_core::store::bytes::Result;
 use message_log_core::store::chunks::Incoming;
-use message_log_core::store::progress::Progress;
+use message_log_core::store::progress::PartsProgress;
 
 use crate::resend;
 
 /// The state for continuing in another process.
 #[derive(Debug, Default)]
-pub(crate) struct Store {
+pub(crate) struct LineageStore {
     /// The lineage: which processes continue each other's parts.
     lineage: Option<[u64; 2]>,
     /// The progress of the parts when they were read.
-    read: Option<Progress>,
+    read: Option<PartsProgress>,
     /// Chunks of a log that is being read.
     pub incoming: Option<Incoming>,
     is_loss_said: bool,
 }
 
-impl Store {
+impl LineageStore {
     /// Whether no log was written or read.
     pub(super) fn is_unused(&self) -> bool {
         self.lineage.is_none()
@@ -42,7 +42,7 @@ impl Store {
         is_reported: bool,
     ) -> Result<bool> {
         // Nothing has happened since, and the restart was not reported to others.
-        let as_read = self.read.as_ref() == Some(&Progress::of(parts)) && !is_reported;
+        let as_read = self.read.as_ref() == Some(&PartsProgress::of(parts)) && !is_reported;
         if self.lineage == Some(lineage) && !as_read {
             return Ok(false);
         }
@@ -57,7 +57,7 @@ impl Store {
     /// The process goes on with these parts of a log of this lineage.
     pub(super) fn has_read(&mut self, lineage: [u64; 2], parts: &Parts) {
         self.lineage = Some(lineage);
-        self.read = Some(Progress::of(parts));
+        self.read = Some(PartsProgress::of(parts));
     }
 
     /// Whether it is said for the first time that some of the log is lost.

@@ -17,23 +17,23 @@ mod layouts;
 pub(crate) mod lineage;
 mod object;
 
-use message_log_core::log::Source;
+use message_log_core::log::ChunkBytes;
 use message_log_core::parts;
-use message_log_core::store::bytes::{Reader, Result};
+use message_log_core::store::bytes::{NumberReader, Result};
 use message_log_core::store::chunks::Incoming;
-use message_log_core::store::comms::{Handles, Numbers};
-use message_log_core::store::pack::{self, Head, Packed};
-use message_log_core::store::settled::Settled;
-use message_log_core::store::targets::Regions;
+use message_log_core::store::comms::{CommunicatorHandles, CommunicatorNumbers};
+use message_log_core::store::pack::{self, Head, PackedLog};
+use message_log_core::store::settled::SettledPosition;
+use message_log_core::store::targets::ProtectedRanges;
 use message_log_core::store::unpack;
 
 use crate::communicators::predefined;
 use crate::device;
 use crate::interposition;
-use crate::mpi::Mpi;
+use crate::mpi::MpiProperties;
 use crate::pmpi;
 use crate::refuse;
-use crate::state::State;
+use crate::state::LogState;
 use layouts::Layouts;
 
 #[cfg(test)]
@@ -43,11 +43,11 @@ pub(crate) use object::refusal;
 #[derive(Debug)]
 struct Packaged {
     bytes: Vec<u8>,
-    chunks: Vec<Source>,
+    chunks: Vec<ChunkBytes>,
 }
 
 /// The log as regions. `None`: no part was ever begun.
-fn write_log(state: &mut State, regions: Regions<'_>) -> Result<Option<Packaged>> {
+fn write_log(state: &mut LogState, regions: ProtectedRanges<'_>) -> Result<Option<Packaged>> {
     if state.store.is_unused() && state.recording.parts.instances().now() == 0 {
         return Ok(None);
     }
@@ -57,10 +57,10 @@ fn write_log(state: &mut State, regions: Regions<'_>) -> Result<Option<Packaged>
     state.take_verdicts(false);
     let parts = &state.recording.parts;
     let lineage = state.store.lineage();
-    let resend = state.resend.as_ref().map(|resend| Settled::of(&resend.judge, parts));
+    let resend = state.resend.as_ref().map(|resend| SettledPosition::of(&resend.judge, parts));
     let head = Head { lineage, resend, ..here(&state.mpi) };
-    let numbers = Numbers::new(predefined(&state.mpi), &state.objects.comms);
-    let Packed { bytes, lost, chunks } =
+    let numbers = CommunicatorNumbers::new(predefined(&state.mpi), &state.objects.comms);
+    let PackedLog { bytes, lost, chunks } =
         pack::pack(&head, parts, &numbers, &Layouts(&state.mpi), regions)?;
     if let Some(call) = lost.filter(|_| state.store.says_loss()) {
         refuse::warn(
@@ -76,14 +76,14 @@ fn write_log(state: &mut State, regions: Regions<'_>) -> Result<Option<Packaged>
 }
 
 /// Describes an incomplete request that began inside an open part.
-fn under_way(state: &mut State) -> Option<String> {
+fn under_way(state: &mut LogState) -> Option<String> {
     let parts = &state.recording.parts;
     let (id, begun) = parts.outermost()?;
     state.tracked.under_way(id, begun, parts.open().source() == Some(parts::Source::Mpi))
 }
 
 /// The head of a log, if this process needs it because it has none.
-fn wants(state: &State, from: &mut Reader<'_>) -> Result<Option<Head>> {
+fn wants(state: &LogState, from: &mut NumberReader<'_>) -> Result<Option<Head>> {
     let damaged = |why| format!("the log of messages is damaged: {why}");
     let head = Head::read(from).map_err(damaged)?;
     let is_reported =
@@ -96,9 +96,9 @@ fn wants(state: &State, from: &mut Reader<'_>) -> Result<Option<Head>> {
 }
 
 /// Starts to read a checkpoint's log. Returns how many of its chunks are wanted, all or none.
-fn begin_reading(state: &mut State, sealed: &[u8]) -> Result<usize> {
+fn begin_reading(state: &mut LogState, sealed: &[u8]) -> Result<usize> {
     state.store.incoming = None;
-    let mut from = Reader::open(sealed)?;
+    let mut from = NumberReader::open(sealed)?;
     if wants(state, &mut from)?.is_none() {
         return Ok(0);
     }
@@ -109,16 +109,17 @@ fn begin_reading(state: &mut State, sealed: &[u8]) -> Result<usize> {
 }
 
 /// Reads a checkpoint's log, if this process has none and the chunks are there.
-fn read_log(state: &mut State, sealed: &[u8], regions: Regions<'_>) -> Result<()> {
+fn read_log(state: &mut LogState, sealed: &[u8], regions: ProtectedRanges<'_>) -> Result<()> {
     let incoming = state.store.incoming.take();
-    let mut from = Reader::open(sealed)?;
+    let mut from = NumberReader::open(sealed)?;
     let Some(head) = wants(state, &mut from)? else { return Ok(()) };
     // Open parts continue here, so the checks of a part's beginning apply.
     interposition::check()?;
     device::get_or_find()?;
     let incoming = incoming.ok_or("the chunks of the log of messages are missing")?;
     let chunks = incoming.complete(&mut from)?;
-    let handles = Handles::read(&mut from, predefined(&state.mpi), &state.objects.comms)?;
+    let handles =
+        CommunicatorHandles::read(&mut from, predefined(&state.mpi), &state.objects.comms)?;
     let unpacked = unpack::unpack(from, &head, &handles, &Layouts(&state.mpi), regions, chunks)?;
     let (recording, resend) = (&mut state.recording, &mut state.resend);
     let judge = resend.as_mut().map(|resend| &mut resend.judge);
@@ -129,7 +130,7 @@ fn read_log(state: &mut State, sealed: &[u8], regions: Regions<'_>) -> Result<()
     Ok(())
 }
 
-fn check_head(head: &Head, mpi: &Mpi) -> Result<()> {
+fn check_head(head: &Head, mpi: &MpiProperties) -> Result<()> {
     let here = here(mpi);
     if (head.abi, head.status) != (here.abi, here.status) {
         return Err("the log of messages was written by processes with another MPI library".into());
@@ -144,7 +145,7 @@ fn check_head(head: &Head, mpi: &Mpi) -> Result<()> {
 }
 
 /// The head for this process.
-fn here(mpi: &Mpi) -> Head {
+fn here(mpi: &MpiProperties) -> Head {
     let mut processes = 0;
     // SAFETY: an integer of ours, and a communicator that always exists.
     unsafe { pmpi::comm_size(mpi.comm_world, &mut processes) };

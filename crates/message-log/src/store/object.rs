@@ -2,11 +2,11 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use message_abi::log::{Bytes, Log, Range, Written, INTERFACE};
+use message_abi::log::{Bytes, Log, ProtectedRange, WrittenLog, INTERFACE};
 use message_abi::reason;
-use message_log_core::log::Source;
+use message_log_core::log::ChunkBytes;
 use message_log_core::store::bytes::Result;
-use message_log_core::store::targets::Regions;
+use message_log_core::store::targets::ProtectedRanges;
 
 use super::{begin_reading, read_log, write_log, Packaged};
 use crate::entry;
@@ -32,9 +32,9 @@ pub(super) extern "C" fn VELOC_Part_log(interface: c_int) -> *const Log {
 /// # Safety
 /// `count` regions, room for the result, and `room` bytes for a reason.
 unsafe extern "C" fn write_object(
-    regions: *const Range,
+    regions: *const ProtectedRange,
     count: usize,
-    written: *mut Written,
+    written: *mut WrittenLog,
     reason: *mut c_char,
     room: usize,
 ) -> c_int {
@@ -42,19 +42,21 @@ unsafe extern "C" fn write_object(
     let regions = unsafe { all(regions, count) };
     let made = match entry::has_no_parts() {
         true => Ok(None),
-        false => entry::with(|state| write_log(state, Regions(regions))).and_then(|made| made),
+        false => {
+            entry::with(|state| write_log(state, ProtectedRanges(regions))).and_then(|made| made)
+        }
     };
     let (made, code) = match made {
-        Ok(None) => (Written::nothing(), 0),
+        Ok(None) => (WrittenLog::nothing(), 0),
         Ok(Some(packaged)) => {
             let chunks = packaged.chunks.len();
             let buffer = Box::new(packaged);
             let (bytes, len) = (buffer.bytes.as_ptr().cast(), buffer.bytes.len());
-            (Written { buffer: Box::into_raw(buffer).cast(), bytes, len, chunks }, 0)
+            (WrittenLog { buffer: Box::into_raw(buffer).cast(), bytes, len, chunks }, 0)
         }
         Err(text) => {
             // SAFETY: by the caller's promise.
-            (Written::nothing(), unsafe { status(Err(text), reason, room) })
+            (WrittenLog::nothing(), unsafe { status(Err(text), reason, room) })
         }
     };
     // SAFETY: by the caller's promise.
@@ -83,7 +85,7 @@ unsafe extern "C" fn chunk_object(
 ) -> c_int {
     // SAFETY: by the caller's promise, `write_object` made it.
     let packaged = unsafe { &*buffer.cast::<Packaged>() };
-    let found = packaged.chunks.get(nth).map(Source::bytes).ok_or_else(|| {
+    let found = packaged.chunks.get(nth).map(ChunkBytes::bytes).ok_or_else(|| {
         format!("there are {} chunks of the log, and chunk {nth} is wanted", packaged.chunks.len())
     });
     let found = found.map(|bytes| {
@@ -137,14 +139,15 @@ unsafe extern "C" fn place_object(
 unsafe extern "C" fn read_object(
     bytes: *const c_void,
     len: usize,
-    regions: *const Range,
+    regions: *const ProtectedRange,
     count: usize,
     reason: *mut c_char,
     room: usize,
 ) -> c_int {
     // SAFETY: by the caller's promise.
     let (bytes, regions) = unsafe { (all(bytes.cast::<u8>(), len), all(regions, count)) };
-    let read = entry::with(|state| read_log(state, bytes, Regions(regions))).and_then(|read| read);
+    let read =
+        entry::with(|state| read_log(state, bytes, ProtectedRanges(regions))).and_then(|read| read);
     // SAFETY: by the caller's promise.
     unsafe { status(read, reason, room) }
 }
@@ -178,7 +181,7 @@ unsafe fn all<'a, T>(first: *const T, count: usize) -> &'a [T] {
 /// Why a checkpoint is taken without the log, if so.
 #[cfg(test)]
 pub(crate) fn refusal() -> Option<String> {
-    let mut written = Written::nothing();
+    let mut written = WrittenLog::nothing();
     let done = reason::told(|text, room| {
         // SAFETY: no regions, and results of ours.
         unsafe { write_object(std::ptr::null(), 0, &mut written, text, room) }

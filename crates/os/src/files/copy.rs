@@ -1,13 +1,13 @@
 //! Copies files: in the kernel if the file systems can, else by reading and writing.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::ptr;
 
 use super::{create, finish_write, len, open_with, remove, write_error, Durability};
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// The most bytes per system call, so that signals, errors and a request to stop are noticed in time.
 const COPY_STEP: u64 = 64 << 20;
@@ -19,8 +19,8 @@ pub(super) const COPY_BUFFER: usize = 1 << 20;
 /// is beside the bytes. Returns the number of bytes. After a failure `temporary` is removed.
 ///
 /// # Errors
-/// [`Kind::NotFound`] if there is no `source`; [`Kind::Corrupt`] if it became shorter meanwhile;
-/// [`Kind::NoRoom`] if the target is full; else the system's, with the path.
+/// [`ErrorKind::NotFound`] if there is no `source`; [`ErrorKind::Corrupt`] if it became shorter meanwhile;
+/// [`ErrorKind::NoRoom`] if the target is full; else the system's, with the path.
 pub fn copy_file(
     source: &Path,
     temporary: &Path,
@@ -90,7 +90,7 @@ fn copy_all(
         copied += done;
         if done < step {
             return Err(Error::new(
-                Kind::Corrupt,
+                ErrorKind::Corrupt,
                 format!("{} ended after {copied} of {total} bytes", source.display()),
             ));
         }
@@ -154,7 +154,7 @@ pub(super) fn copy_by_buffer(mut from: &File, mut to: &File, total: u64) -> io::
                 to.write_all(&buffer[..bytes])?;
                 copied += bytes as u64;
             }
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
     }

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use super::open_with;
 use crate::sync::Mutex;
-use errors::{Error, Kind, Result};
+use errors::{Error, ErrorKind, Result};
 
 /// A user other than the effective one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub fn other_owner_of(file: &File, path: &Path) -> Option<OtherUser> {
 /// Opens the file at `path` for reading if it is this user's. Does not follow links.
 ///
 /// # Errors
-/// The errors of [`open`](super::open); [`Kind::Corrupt`], with the owner, if that is another user.
+/// The errors of [`open`](super::open); [`ErrorKind::Corrupt`], with the owner, if that is another user.
 pub fn open_own(path: &Path) -> Result<File> {
     open_of(path, || None)
 }
@@ -65,7 +65,7 @@ pub fn open_beside(path: &Path, about: &Path) -> Result<File> {
 /// Checks that `path` is this user's. A missing file is not an error.
 ///
 /// # Errors
-/// [`Kind::Corrupt`], naming the owner.
+/// [`ErrorKind::Corrupt`], naming the owner.
 pub fn check_own_at(path: &Path) -> Result<()> {
     other_owner_at(path).map_or(Ok(()), |other| Err(belongs_to(path, other)))
 }
@@ -73,7 +73,7 @@ pub fn check_own_at(path: &Path) -> Result<()> {
 /// Checks `path` as [`open_beside`] does. A missing file is not an error.
 ///
 /// # Errors
-/// [`Kind::Corrupt`], naming the owner.
+/// [`ErrorKind::Corrupt`], naming the owner.
 pub fn check_beside(path: &Path, about: &Path) -> Result<()> {
     let other = other_owner_at(path).filter(|of| user_of(about) != Some(of.0));
     other.map_or(Ok(()), |other| Err(belongs_to(path, other)))
@@ -94,7 +94,7 @@ fn open_of(path: &Path, or: impl FnOnce() -> Option<u32>) -> Result<File> {
 /// Checks that the open file `file` (`path` in messages) is this user's.
 ///
 /// # Errors
-/// [`Kind::Corrupt`], naming the owner; the system's.
+/// [`ErrorKind::Corrupt`], naming the owner; the system's.
 pub(crate) fn check_own(file: &File, path: &Path) -> Result<()> {
     let found = file.metadata();
     let found = found.map_err(|e| Error::system(format!("stat {}", path.display()), &e))?;
@@ -104,13 +104,13 @@ pub(crate) fn check_own(file: &File, path: &Path) -> Result<()> {
 /// Checks that `file`, which was opened at `path`, is this user's, and so is the link if there is one.
 ///
 /// # Errors
-/// [`Kind::Corrupt`], naming the owner.
+/// [`ErrorKind::Corrupt`], naming the owner.
 pub fn check_whose(file: &File, path: &Path) -> Result<()> {
     other_owner_of(file, path).map_or(Ok(()), |other| Err(belongs_to(path, other)))
 }
 
 fn belongs_to(path: &Path, other: OtherUser) -> Error {
-    Error::new(Kind::Corrupt, format!("{} belongs to {other}", path.display()))
+    Error::new(ErrorKind::Corrupt, format!("{} belongs to {other}", path.display()))
 }
 
 /// The owner of files that this process creates beside `path` on the file system `device`: a file server
@@ -148,7 +148,7 @@ mod tests {
         assert!(is_own(&at("own")) && is_own(&at("link")) && !is_own(&at("gone")));
         open_own(&at("own")).unwrap();
         open_own(&at("link")).unwrap_err();
-        assert_eq!(open_own(&at("gone")).unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(open_own(&at("gone")).unwrap_err().kind(), ErrorKind::NotFound);
         if !rustix::process::geteuid().is_root() {
             println!("skipped: files_of_others_are_told needs root");
             return;

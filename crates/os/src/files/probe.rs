@@ -37,7 +37,7 @@ fn incompressible() -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use errors::Kind;
+    use errors::ErrorKind;
 
     /// Catches a probe that leaves bytes behind, and one that writes none.
     #[test]
@@ -50,7 +50,7 @@ mod tests {
         // `/dev/full` opens like a file, but takes no byte.
         let full = File::options().write(true).open("/dev/full").unwrap();
         let error = probe_room(&full, Path::new("/dev/full")).unwrap_err();
-        assert_eq!(error.kind(), Kind::NoRoom);
+        assert_eq!(error.kind(), ErrorKind::NoRoom);
         assert!(error.to_string().contains("/dev/full"), "{error}");
     }
 }

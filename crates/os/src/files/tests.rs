@@ -14,7 +14,7 @@ fn bytes_are_written_and_read_at_offsets() {
     read_exact_at(&open(&path).unwrap(), &mut bytes, 6, &path).unwrap();
     assert_eq!(&bytes, b"world");
     let error = read_exact_at(&file, &mut bytes, 7, &path).unwrap_err();
-    assert_eq!(error.kind(), Kind::Corrupt);
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().contains(&path.display().to_string()), "{error}");
 
     // File names are predictable: an existing file is another's.
@@ -27,7 +27,7 @@ fn bytes_are_written_and_read_at_offsets() {
 #[test]
 fn errors_name_the_path() {
     let nowhere = Path::new("/nonexistent/f");
-    assert_eq!(open(nowhere).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(open(nowhere).unwrap_err().kind(), ErrorKind::NotFound);
     for error in [
         open(nowhere).unwrap_err(),
         create(nowhere).unwrap_err(),
@@ -48,7 +48,7 @@ fn a_full_device_is_no_room() {
         return;
     };
     let error = write_all_at(&file, b"x", 0, path).unwrap_err();
-    assert_eq!(error.kind(), Kind::NoRoom);
+    assert_eq!(error.kind(), ErrorKind::NoRoom);
     assert!(error.to_string().contains("/dev/full"), "{error}");
 }
 

@@ -9,12 +9,12 @@ use super::*;
 fn parities_that_come_late_are_known_of() {
     let mut rounds = [Rounds::default(), Rounds::default()];
     let mut protected = [Common::default(), Common::default()];
-    let is_one = |id: Id| id % 8 == 2;
+    let is_one = |id: CheckpointNumber| id % 8 == 2;
     // One process is slower than the other.
-    let state = |process: usize, now: Id| {
-        move |id: Id, kind| match kind {
+    let state = |process: usize, now: CheckpointNumber| {
+        move |id: CheckpointNumber, kind| match kind {
             PARITIES if !is_one(id) => FileState::Missing,
-            PARITIES if now < id + 3 + process as Id => FileState::Pending,
+            PARITIES if now < id + 3 + process as CheckpointNumber => FileState::Pending,
             _ => FileState::Present,
         }
     };
@@ -26,9 +26,10 @@ fn parities_that_come_late_are_known_of() {
             protected.learn(rounds.end(&least(&passed)).common[PARITIES]);
         }
         // By then both have made them.
-        let expected: Vec<Id> = (1..40).filter(|id| is_one(*id) && id + 4 <= now).collect();
+        let expected: Vec<CheckpointNumber> =
+            (1..40).filter(|id| is_one(*id) && id + 4 <= now).collect();
         for protected in &protected {
-            let found: Vec<Id> = (1..40).filter(|id| protected.has(*id)).collect();
+            let found: Vec<CheckpointNumber> = (1..40).filter(|id| protected.has(*id)).collect();
             assert_eq!(found, expected, "after {now}");
         }
     }
@@ -49,7 +50,7 @@ fn the_last_parities_are_known_of_in_the_end() {
                 rounds.end(&least(&passed));
             }
         }
-        let state = |id: Id, kind| match kind {
+        let state = |id: CheckpointNumber, kind| match kind {
             PARITIES if !made.contains(&id) => FileState::Missing,
             _ => FileState::Present,
         };

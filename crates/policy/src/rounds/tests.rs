@@ -15,7 +15,7 @@ struct Process {
     /// Results taken.
     taken: usize,
     /// The checkpoints of its rounds, and the state of their files.
-    ids: Vec<(Id, FileState)>,
+    ids: Vec<(CheckpointNumber, FileState)>,
     files: BTreeSet<i32>,
     /// Its parities, for versions whose files all processes have announced: whether they were made.
     parities: BTreeMap<i32, bool>,
@@ -57,10 +57,10 @@ const FIRST: usize = 4;
 
 /// The states that a process reports.
 fn state_by<'a>(
-    ids: &'a [(Id, FileState)],
+    ids: &'a [(CheckpointNumber, FileState)],
     files: &'a BTreeSet<i32>,
     parities: &'a BTreeMap<i32, bool>,
-) -> impl Fn(Id, usize) -> FileState + 'a {
+) -> impl Fn(CheckpointNumber, usize) -> FileState + 'a {
     |id, kind| {
         let state = ids.iter().find(|known| known.0 == id).unwrap().1;
         let version = (id / 10) as i32;
@@ -103,7 +103,7 @@ proptest! {
                     let state = state_by(ids, files, parities);
                     passed.push(rounds.begin(version as i64 * 77, None, state));
                     // Checkpoint numbers differ between processes.
-                    let id = version as Id * 10 + p as Id;
+                    let id = version as CheckpointNumber * 10 + p as CheckpointNumber;
                     if !matches!(step, Step::Refuse(_)) {
                         rounds.opened(id, false);
                     }
@@ -116,7 +116,7 @@ proptest! {
                     while passed.len() < most.unwrap() {
                         passed.push(rounds.begin_without_key(state_by(ids, files, parities)));
                         let version = FIRST + ids.len();
-                        ids.push((version as Id * 10 + p as Id, FileState::Missing));
+                        ids.push((version as CheckpointNumber * 10 + p as CheckpointNumber, FileState::Missing));
                     }
                 }
                 Step::Write(p) => {
@@ -216,7 +216,8 @@ fn what_all_have_is_known_a_round_later() {
     let mut rounds = [Rounds::default(), Rounds::default()];
     let mut common = Common::default();
     for round in 1..=9u64 {
-        let missing = |id: Id, _| if id == 4 { FileState::Missing } else { FileState::Present };
+        let missing =
+            |id: CheckpointNumber, _| if id == 4 { FileState::Missing } else { FileState::Present };
         let passed = [
             rounds[0].begin(7, None, |_, _| FileState::Present),
             rounds[1].begin(7, None, missing),
@@ -226,7 +227,7 @@ fn what_all_have_is_known_a_round_later() {
         assert_eq!(outcomes[0], outcomes[1]);
         common.learn(outcomes[0].common[0]);
         assert!(common.is_settled(round - 1) && !common.is_settled(round));
-        let expected: Vec<Id> = (1..round).filter(|id| *id != 4).collect();
+        let expected: Vec<CheckpointNumber> = (1..round).filter(|id| *id != 4).collect();
         assert_eq!((0..99).filter(|id| common.has(*id)).collect::<Vec<_>>(), expected);
     }
     assert_eq!(common.ranges, [(1, 3), (5, 8)]);
@@ -240,7 +241,7 @@ fn a_copy_that_one_alone_has_is_not_common() {
     for persist in [false, true] {
         let mut rounds = [Rounds::default(), Rounds::default()];
         let mut common = Common::default();
-        let mut step = |round: Id, alone: bool| {
+        let mut step = |round: CheckpointNumber, alone: bool| {
             let passed = [0, 1].map(|process| {
                 let rounds: &mut Rounds = &mut rounds[process];
                 let decides = (process == 0).then_some(persist);
@@ -276,7 +277,7 @@ fn different_checkpoints_agree_on_nothing() {
     let other = Rounds::default().begin(4, Some(false), |_, _| FileState::Present);
     let outcome = mine.end(&least(&[first, other]));
     let disagreement = Some(Disagreement::Different);
-    assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), disagreement });
+    assert_eq!(outcome, RoundOutcome { common: NOTHING, persist: Some((1, true)), disagreement });
     let second = mine.begin(8, None, |_, _| FileState::Present);
     let outcome = mine.end(&second);
     assert_eq!((outcome.common, outcome.disagreement), (NOTHING, None));
@@ -291,7 +292,10 @@ fn one_that_has_given_up_ends_the_agreement() {
         mine.opened(1, true);
         let outcome = mine.end(&least(&[values, WITHDRAWN]));
         let disagreement = Some(Disagreement::Withdrawn);
-        assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), disagreement });
+        assert_eq!(
+            outcome,
+            RoundOutcome { common: NOTHING, persist: Some((1, true)), disagreement }
+        );
     }
     assert_eq!(
         Rounds::default().end(&WITHDRAWN).disagreement,

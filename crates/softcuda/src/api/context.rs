@@ -4,12 +4,12 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use super::entry::{enter, give, give_if_wanted, not_null, Call, Needs};
-use crate::abi::{CUcontext, CUdevice, Result};
+use super::entry::{enter, give, give_if_wanted, not_null, CallNeeds, DriverCall};
+use crate::abi::{CUcontext, CUdevice, ResultCode};
 use crate::capture;
 use crate::context::Context;
 use crate::handles::{as_handle, as_pointer};
-use crate::status::{Outcome, Status};
+use crate::status::{DriverResult, ErrorCode};
 use crate::thread;
 
 /// The API version of contexts since CUDA 4.0.
@@ -25,8 +25,8 @@ const FLAGS: c_uint = 0x7f;
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(
     context: *mut CUcontext,
     device: CUdevice,
-) -> Result {
-    enter("cuDevicePrimaryCtxRetain", Needs::Driver, |call| {
+) -> ResultCode {
+    enter("cuDevicePrimaryCtxRetain", CallNeeds::Driver, |call| {
         not_null(context)?;
         let driver = call.driver()?;
         let handle = driver.retain_primary(driver.device(device)?);
@@ -37,8 +37,8 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(
 
 /// Gives the primary context back; the last one to do so destroys it.
 #[no_mangle]
-pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Result {
-    enter("cuDevicePrimaryCtxRelease_v2", Needs::Driver, |call| {
+pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> ResultCode {
+    enter("cuDevicePrimaryCtxRelease_v2", CallNeeds::Driver, |call| {
         let driver = call.driver()?;
         driver.release_primary(driver.device(device)?)
     })
@@ -46,8 +46,8 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Result {
 
 /// Destroys the primary context although others hold it.
 #[no_mangle]
-pub extern "C" fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> Result {
-    enter("cuDevicePrimaryCtxReset_v2", Needs::Driver, |call| {
+pub extern "C" fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> ResultCode {
+    enter("cuDevicePrimaryCtxReset_v2", CallNeeds::Driver, |call| {
         let driver = call.driver()?;
         driver.reset_primary(driver.device(device)?);
         Ok(())
@@ -63,8 +63,8 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     device: CUdevice,
     flags: *mut c_uint,
     active: *mut c_int,
-) -> Result {
-    enter("cuDevicePrimaryCtxGetState", Needs::Driver, |call| {
+) -> ResultCode {
+    enter("cuDevicePrimaryCtxGetState", CallNeeds::Driver, |call| {
         let driver = call.driver()?;
         let exists = driver.primary_is_active(driver.device(device)?);
         not_null(flags)?;
@@ -85,9 +85,11 @@ pub unsafe extern "C" fn cuCtxCreate_v2(
     context: *mut CUcontext,
     flags: c_uint,
     device: CUdevice,
-) -> Result {
+) -> ResultCode {
     // SAFETY: the caller vouches for `context`.
-    enter("cuCtxCreate_v2", Needs::Driver, |call| unsafe { create(call, context, flags, device) })
+    enter("cuCtxCreate_v2", CallNeeds::Driver, |call| unsafe {
+        create(call, context, flags, device)
+    })
 }
 
 /// Makes a context and makes it current; special parameters are refused.
@@ -100,10 +102,10 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
     parameters: *mut c_void,
     flags: c_uint,
     device: CUdevice,
-) -> Result {
-    enter("cuCtxCreate_v4", Needs::Driver, |call| {
+) -> ResultCode {
+    enter("cuCtxCreate_v4", CallNeeds::Driver, |call| {
         if !parameters.is_null() {
-            return Err(Status::NOT_SUPPORTED);
+            return Err(ErrorCode::NOT_SUPPORTED);
         }
         // SAFETY: the caller vouches for `context`.
         unsafe { create(call, context, flags, device) }
@@ -112,12 +114,17 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
 
 /// # Safety
 /// `context` must be null or writable.
-unsafe fn create(call: &Call, context: *mut CUcontext, flags: c_uint, device: CUdevice) -> Outcome {
+unsafe fn create(
+    call: &DriverCall,
+    context: *mut CUcontext,
+    flags: c_uint,
+    device: CUdevice,
+) -> DriverResult {
     not_null(context)?;
     let driver = call.driver()?;
     let device = driver.device(device)?;
     if flags & !FLAGS != 0 {
-        return Err(Status::INVALID_VALUE);
+        return Err(ErrorCode::INVALID_VALUE);
     }
     let created = driver.create_context(device);
     if let Err(status) = thread::push(created.handle) {
@@ -130,13 +137,13 @@ unsafe fn create(call: &Call, context: *mut CUcontext, flags: c_uint, device: CU
 
 /// Destroys a context that `cuCtxCreate` made, with all that belongs to it.
 #[no_mangle]
-pub extern "C" fn cuCtxDestroy_v2(context: CUcontext) -> Result {
-    enter("cuCtxDestroy_v2", Needs::Driver, |call| {
+pub extern "C" fn cuCtxDestroy_v2(context: CUcontext) -> ResultCode {
+    enter("cuCtxDestroy_v2", CallNeeds::Driver, |call| {
         let driver = call.driver()?;
         let handle = as_handle(context);
         let found = driver.given_context(handle)?;
         if found.primary {
-            return Err(Status::INVALID_CONTEXT);
+            return Err(ErrorCode::INVALID_CONTEXT);
         }
         if thread::current() == Some(handle) {
             thread::pop();
@@ -151,8 +158,8 @@ pub extern "C" fn cuCtxDestroy_v2(context: CUcontext) -> Result {
 /// # Safety
 /// `context` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuCtxGetCurrent(context: *mut CUcontext) -> Result {
-    enter("cuCtxGetCurrent", Needs::Driver, |_| {
+pub unsafe extern "C" fn cuCtxGetCurrent(context: *mut CUcontext) -> ResultCode {
+    enter("cuCtxGetCurrent", CallNeeds::Driver, |_| {
         let current = thread::current().map_or(null_mut(), as_pointer);
         // SAFETY: the caller vouches for `context`.
         unsafe { give(context, current) }
@@ -161,8 +168,8 @@ pub unsafe extern "C" fn cuCtxGetCurrent(context: *mut CUcontext) -> Result {
 
 /// Replaces the current context; null takes it off the stack.
 #[no_mangle]
-pub extern "C" fn cuCtxSetCurrent(context: CUcontext) -> Result {
-    enter("cuCtxSetCurrent", Needs::Driver, |call| {
+pub extern "C" fn cuCtxSetCurrent(context: CUcontext) -> ResultCode {
+    enter("cuCtxSetCurrent", CallNeeds::Driver, |call| {
         if context.is_null() {
             return thread::replace(None);
         }
@@ -173,8 +180,8 @@ pub extern "C" fn cuCtxSetCurrent(context: CUcontext) -> Result {
 
 /// Makes a context current above the one that was.
 #[no_mangle]
-pub extern "C" fn cuCtxPushCurrent_v2(context: CUcontext) -> Result {
-    enter("cuCtxPushCurrent_v2", Needs::Driver, |call| {
+pub extern "C" fn cuCtxPushCurrent_v2(context: CUcontext) -> ResultCode {
+    enter("cuCtxPushCurrent_v2", CallNeeds::Driver, |call| {
         thread::push(call.driver()?.given_context(as_handle(context))?.handle)
     })
 }
@@ -184,9 +191,9 @@ pub extern "C" fn cuCtxPushCurrent_v2(context: CUcontext) -> Result {
 /// # Safety
 /// `context` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuCtxPopCurrent_v2(context: *mut CUcontext) -> Result {
-    enter("cuCtxPopCurrent_v2", Needs::Driver, |_| {
-        let popped = thread::pop().ok_or(Status::INVALID_CONTEXT)?;
+pub unsafe extern "C" fn cuCtxPopCurrent_v2(context: *mut CUcontext) -> ResultCode {
+    enter("cuCtxPopCurrent_v2", CallNeeds::Driver, |_| {
+        let popped = thread::pop().ok_or(ErrorCode::INVALID_CONTEXT)?;
         // SAFETY: the caller vouches for `context`.
         unsafe { give_if_wanted(context, as_pointer(popped)) };
         Ok(())
@@ -198,8 +205,8 @@ pub unsafe extern "C" fn cuCtxPopCurrent_v2(context: *mut CUcontext) -> Result {
 /// # Safety
 /// `device` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> Result {
-    enter("cuCtxGetDevice", Needs::Driver, |call| {
+pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> ResultCode {
+    enter("cuCtxGetDevice", CallNeeds::Driver, |call| {
         // SAFETY: the caller vouches for `device`.
         unsafe { give(device, call.context()?.device as CUdevice) }
     })
@@ -210,8 +217,11 @@ pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> Result {
 /// # Safety
 /// `version` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuCtxGetApiVersion(context: CUcontext, version: *mut c_uint) -> Result {
-    enter("cuCtxGetApiVersion", Needs::Driver, |call| {
+pub unsafe extern "C" fn cuCtxGetApiVersion(
+    context: CUcontext,
+    version: *mut c_uint,
+) -> ResultCode {
+    enter("cuCtxGetApiVersion", CallNeeds::Driver, |call| {
         asked(call, context)?;
         // SAFETY: the caller vouches for `version`.
         unsafe { give(version, API_VERSION) }
@@ -223,14 +233,14 @@ pub unsafe extern "C" fn cuCtxGetApiVersion(context: CUcontext, version: *mut c_
 /// # Safety
 /// `id` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuCtxGetId(context: CUcontext, id: *mut c_ulonglong) -> Result {
-    enter("cuCtxGetId", Needs::Driver, |call| {
+pub unsafe extern "C" fn cuCtxGetId(context: CUcontext, id: *mut c_ulonglong) -> ResultCode {
+    enter("cuCtxGetId", CallNeeds::Driver, |call| {
         // SAFETY: the caller vouches for `id`.
         unsafe { give(id, asked(call, context)?.id) }
     })
 }
 
-fn asked(call: &Call, context: CUcontext) -> Outcome<Arc<Context>> {
+fn asked(call: &DriverCall, context: CUcontext) -> DriverResult<Arc<Context>> {
     if context.is_null() {
         return call.context().cloned();
     }
@@ -242,8 +252,8 @@ fn asked(call: &Call, context: CUcontext) -> Outcome<Arc<Context>> {
 /// # Safety
 /// `flags` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut c_uint) -> Result {
-    enter("cuCtxGetFlags", Needs::Driver, |call| {
+pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut c_uint) -> ResultCode {
+    enter("cuCtxGetFlags", CallNeeds::Driver, |call| {
         call.context()?;
         // SAFETY: the caller vouches for `flags`.
         unsafe { give(flags, 0) }
@@ -252,8 +262,8 @@ pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut c_uint) -> Result {
 
 /// Waits for all work of the current context, in streams of every kind.
 #[no_mangle]
-pub extern "C" fn cuCtxSynchronize() -> Result {
-    enter("cuCtxSynchronize", Needs::Context, |call| {
+pub extern "C" fn cuCtxSynchronize() -> ResultCode {
+    enter("cuCtxSynchronize", CallNeeds::Context, |call| {
         capture::check_wait_for_all(call.context()?.handle)?;
         call.wait(&call.context()?.pending())
     })
@@ -267,8 +277,8 @@ pub extern "C" fn cuCtxSynchronize() -> Result {
 pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(
     least: *mut c_int,
     greatest: *mut c_int,
-) -> Result {
-    enter("cuCtxGetStreamPriorityRange", Needs::Context, |_| {
+) -> ResultCode {
+    enter("cuCtxGetStreamPriorityRange", CallNeeds::Context, |_| {
         // SAFETY: the caller vouches for both pointers.
         unsafe {
             give_if_wanted(least, super::stream::LEAST_PRIORITY);

@@ -7,34 +7,34 @@
 use std::ffi::{c_uchar, c_uint, c_void};
 use std::ptr::null_mut;
 
-use super::entry::{enter, Call, Needs};
-use crate::abi::{CUdeviceptr, CUstream, Result};
-use crate::memory::{Access, MemoryKind, Operand, Side};
-use crate::status::{Outcome, Status};
-use crate::transfer::{self, Copy};
+use super::entry::{enter, CallNeeds, DriverCall};
+use crate::abi::{CUdeviceptr, CUstream, ResultCode};
+use crate::memory::{AddressSide, MemoryAccess, Operand, RangeKind};
+use crate::status::{DriverResult, ErrorCode};
+use crate::transfer::{self, CheckedCopy};
 
 /// A copy as a call describes it.
-struct Request {
-    to: (u64, Side),
-    from: (u64, Side),
+struct CopyRequest {
+    to: (u64, AddressSide),
+    from: (u64, AddressSide),
     bytes: usize,
 }
 
-impl Request {
-    fn new(to: (u64, Side), from: (u64, Side), bytes: usize) -> Self {
+impl CopyRequest {
+    fn new(to: (u64, AddressSide), from: (u64, AddressSide), bytes: usize) -> Self {
         Self { to, from, bytes }
     }
 
     /// Finds the memory that it touches; an illegal access breaks the context at once, before anything is
     /// touched.
-    fn resolve(&self, call: &Call) -> Outcome<Copy> {
+    fn resolve(&self, call: &DriverCall) -> DriverResult<CheckedCopy> {
         let device = call.context()?.device;
         let from = operand(call, self.from, self.bytes, false)?;
         let to = operand(call, self.to, self.bytes, true)?;
-        Ok(Copy { from, to, bytes: self.bytes, device })
+        Ok(CheckedCopy { from, to, bytes: self.bytes, device })
     }
 
-    fn queue(&self, call: &Call, stream: CUstream) -> Outcome {
+    fn queue(&self, call: &DriverCall, stream: CUstream) -> DriverResult {
         let stream = call.own_stream(stream)?;
         if self.bytes == 0 {
             return Ok(());
@@ -47,7 +47,7 @@ impl Request {
         }
     }
 
-    fn carry_out(&self, call: &Call) -> Outcome {
+    fn carry_out(&self, call: &DriverCall) -> DriverResult {
         if self.bytes == 0 {
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl Request {
     }
 }
 
-fn run(copy: Copy) -> crate::queue::Work {
+fn run(copy: CheckedCopy) -> crate::queue::OperationWork {
     Box::new(move || {
         copy.run();
         Ok(())
@@ -70,30 +70,30 @@ fn run(copy: Copy) -> crate::queue::Work {
 }
 
 fn operand(
-    call: &Call,
-    (address, side): (u64, Side),
+    call: &DriverCall,
+    (address, side): (u64, AddressSide),
     bytes: usize,
     writes: bool,
-) -> Outcome<Operand> {
+) -> DriverResult<Operand> {
     let context = call.context()?;
-    let access = Access { device: context.device, writes, by_kernel: false };
+    let access = MemoryAccess { device: context.device, writes, by_kernel: false };
     call.driver()?.memory.operand(address, bytes as u64, side, access).inspect_err(|status| {
-        if *status == Status::ILLEGAL_ADDRESS {
+        if *status == ErrorCode::ILLEGAL_ADDRESS {
             context.health.fail(*status);
         }
     })
 }
 
-fn host<T>(pointer: *const T) -> (u64, Side) {
-    (pointer.expose_provenance() as u64, Side::Host)
+fn host<T>(pointer: *const T) -> (u64, AddressSide) {
+    (pointer.expose_provenance() as u64, AddressSide::Host)
 }
 
-fn device(address: CUdeviceptr) -> (u64, Side) {
-    (address, Side::Device)
+fn device(address: CUdeviceptr) -> (u64, AddressSide) {
+    (address, AddressSide::Device)
 }
 
-fn either(address: CUdeviceptr) -> (u64, Side) {
-    (address, Side::Either)
+fn either(address: CUdeviceptr) -> (u64, AddressSide) {
+    (address, AddressSide::Either)
 }
 
 /// Copies between any two addresses.
@@ -101,9 +101,9 @@ fn either(address: CUdeviceptr) -> (u64, Side) {
 /// # Safety
 /// Host memory among them must be accessible for `bytes`.
 #[no_mangle]
-pub unsafe extern "C" fn cuMemcpy(to: CUdeviceptr, from: CUdeviceptr, bytes: usize) -> Result {
-    enter("cuMemcpy", Needs::Context, |call| {
-        Request::new(either(to), either(from), bytes).carry_out(call)
+pub unsafe extern "C" fn cuMemcpy(to: CUdeviceptr, from: CUdeviceptr, bytes: usize) -> ResultCode {
+    enter("cuMemcpy", CallNeeds::Context, |call| {
+        CopyRequest::new(either(to), either(from), bytes).carry_out(call)
     })
 }
 
@@ -118,17 +118,17 @@ pub unsafe extern "C" fn cuMemcpyAsync(
     from: CUdeviceptr,
     bytes: usize,
     stream: CUstream,
-) -> Result {
-    enter("cuMemcpyAsync", Needs::Context, |call| {
-        Request::new(either(to), either(from), bytes).queue(call, stream)
+) -> ResultCode {
+    enter("cuMemcpyAsync", CallNeeds::Context, |call| {
+        CopyRequest::new(either(to), either(from), bytes).queue(call, stream)
     })
 }
 
 /// Copies within devices and does not wait for it.
 #[no_mangle]
-pub extern "C" fn cuMemcpyDtoD_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize) -> Result {
-    enter("cuMemcpyDtoD_v2", Needs::Context, |call| {
-        Request::new(device(to), device(from), bytes).carry_out(call)
+pub extern "C" fn cuMemcpyDtoD_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize) -> ResultCode {
+    enter("cuMemcpyDtoD_v2", CallNeeds::Context, |call| {
+        CopyRequest::new(device(to), device(from), bytes).carry_out(call)
     })
 }
 
@@ -141,9 +141,9 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2(
     to: *mut c_void,
     from: CUdeviceptr,
     bytes: usize,
-) -> Result {
-    enter("cuMemcpyDtoH_v2", Needs::Context, |call| {
-        Request::new(host(to), device(from), bytes).carry_out(call)
+) -> ResultCode {
+    enter("cuMemcpyDtoH_v2", CallNeeds::Context, |call| {
+        CopyRequest::new(host(to), device(from), bytes).carry_out(call)
     })
 }
 
@@ -156,9 +156,9 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(
     to: CUdeviceptr,
     from: *const c_void,
     bytes: usize,
-) -> Result {
-    enter("cuMemcpyHtoD_v2", Needs::Context, |call| {
-        Request::new(device(to), host(from), bytes).carry_out(call)
+) -> ResultCode {
+    enter("cuMemcpyHtoD_v2", CallNeeds::Context, |call| {
+        CopyRequest::new(device(to), host(from), bytes).carry_out(call)
     })
 }
 
@@ -169,9 +169,9 @@ pub extern "C" fn cuMemcpyDtoDAsync_v2(
     from: CUdeviceptr,
     bytes: usize,
     stream: CUstream,
-) -> Result {
-    enter("cuMemcpyDtoDAsync_v2", Needs::Context, |call| {
-        Request::new(device(to), device(from), bytes).queue(call, stream)
+) -> ResultCode {
+    enter("cuMemcpyDtoDAsync_v2", CallNeeds::Context, |call| {
+        CopyRequest::new(device(to), device(from), bytes).queue(call, stream)
     })
 }
 
@@ -185,9 +185,9 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     from: CUdeviceptr,
     bytes: usize,
     stream: CUstream,
-) -> Result {
-    enter("cuMemcpyDtoHAsync_v2", Needs::Context, |call| {
-        Request::new(host(to), device(from), bytes).queue(call, stream)
+) -> ResultCode {
+    enter("cuMemcpyDtoHAsync_v2", CallNeeds::Context, |call| {
+        CopyRequest::new(host(to), device(from), bytes).queue(call, stream)
     })
 }
 
@@ -201,34 +201,34 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     from: *const c_void,
     bytes: usize,
     stream: CUstream,
-) -> Result {
-    enter("cuMemcpyHtoDAsync_v2", Needs::Context, |call| {
-        Request::new(device(to), host(from), bytes).queue(call, stream)
+) -> ResultCode {
+    enter("cuMemcpyHtoDAsync_v2", CallNeeds::Context, |call| {
+        CopyRequest::new(device(to), host(from), bytes).queue(call, stream)
     })
 }
 
 /// Queues a fill of `count` items; `waits` if the call has no stream of its
 /// own and the target is not plain device memory.
 fn fill<T>(
-    call: &Call,
+    call: &DriverCall,
     to: CUdeviceptr,
     value: T,
     count: usize,
     stream: Option<CUstream>,
-) -> Outcome
+) -> DriverResult
 where
     T: std::marker::Copy + Send + 'static,
 {
     let queue = call.own_stream(stream.unwrap_or(null_mut()))?;
     if !to.is_multiple_of(align_of::<T>() as u64) {
-        return Err(Status::INVALID_VALUE);
+        return Err(ErrorCode::INVALID_VALUE);
     }
     if count == 0 {
         return Ok(());
     }
-    let bytes = count.checked_mul(size_of::<T>()).ok_or(Status::INVALID_VALUE)?;
+    let bytes = count.checked_mul(size_of::<T>()).ok_or(ErrorCode::INVALID_VALUE)?;
     let target = operand(call, device(to), bytes, true)?;
-    let must_wait = stream.is_none() && target.place != MemoryKind::Device;
+    let must_wait = stream.is_none() && target.place != RangeKind::Device;
     let work = move || {
         transfer::fill(target, value, count);
         Ok(())
@@ -243,8 +243,8 @@ where
 
 /// Fills bytes.
 #[no_mangle]
-pub extern "C" fn cuMemsetD8_v2(to: CUdeviceptr, value: c_uchar, count: usize) -> Result {
-    enter("cuMemsetD8_v2", Needs::Context, |call| fill(call, to, value, count, None))
+pub extern "C" fn cuMemsetD8_v2(to: CUdeviceptr, value: c_uchar, count: usize) -> ResultCode {
+    enter("cuMemsetD8_v2", CallNeeds::Context, |call| fill(call, to, value, count, None))
 }
 
 /// Fills bytes, in a stream.
@@ -254,14 +254,14 @@ pub extern "C" fn cuMemsetD8Async(
     value: c_uchar,
     count: usize,
     stream: CUstream,
-) -> Result {
-    enter("cuMemsetD8Async", Needs::Context, |call| fill(call, to, value, count, Some(stream)))
+) -> ResultCode {
+    enter("cuMemsetD8Async", CallNeeds::Context, |call| fill(call, to, value, count, Some(stream)))
 }
 
 /// Fills words of 32 bits.
 #[no_mangle]
-pub extern "C" fn cuMemsetD32_v2(to: CUdeviceptr, value: c_uint, count: usize) -> Result {
-    enter("cuMemsetD32_v2", Needs::Context, |call| fill(call, to, value, count, None))
+pub extern "C" fn cuMemsetD32_v2(to: CUdeviceptr, value: c_uint, count: usize) -> ResultCode {
+    enter("cuMemsetD32_v2", CallNeeds::Context, |call| fill(call, to, value, count, None))
 }
 
 /// Fills words of 32 bits, in a stream.
@@ -271,6 +271,6 @@ pub extern "C" fn cuMemsetD32Async(
     value: c_uint,
     count: usize,
     stream: CUstream,
-) -> Result {
-    enter("cuMemsetD32Async", Needs::Context, |call| fill(call, to, value, count, Some(stream)))
+) -> ResultCode {
+    enter("cuMemsetD32Async", CallNeeds::Context, |call| fill(call, to, value, count, Some(stream)))
 }

@@ -2,9 +2,9 @@
 
 use std::ffi::c_uint;
 
-use super::entry::{enter, give, not_null, Needs};
-use crate::abi::{CUevent, CUstream, Result};
-use crate::status::Status;
+use super::entry::{enter, give, not_null, CallNeeds};
+use crate::abi::{CUevent, CUstream, ResultCode};
+use crate::status::ErrorCode;
 use crate::sync::lock;
 
 /// `CU_EVENT_BLOCKING_SYNC`.
@@ -19,11 +19,11 @@ const INTERPROCESS: c_uint = 4;
 /// # Safety
 /// `event` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> Result {
-    enter("cuEventCreate", Needs::Context, |call| {
+pub unsafe extern "C" fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> ResultCode {
+    enter("cuEventCreate", CallNeeds::Context, |call| {
         not_null(event)?;
         if flags > 7 || flags & (INTERPROCESS | DISABLE_TIMING) == INTERPROCESS {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         let (timed, sleeps) = (flags & DISABLE_TIMING == 0, flags & BLOCKING_SYNC != 0);
         let created = call.driver()?.create_event(call.context()?, timed, sleeps);
@@ -34,12 +34,12 @@ pub unsafe extern "C" fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> Re
 
 /// Marks the end of what is queued in a stream now.
 #[no_mangle]
-pub extern "C" fn cuEventRecord(event: CUevent, stream: CUstream) -> Result {
-    enter("cuEventRecord", Needs::Context, |call| {
+pub extern "C" fn cuEventRecord(event: CUevent, stream: CUstream) -> ResultCode {
+    enter("cuEventRecord", CallNeeds::Context, |call| {
         let event = call.driver()?.event(event)?;
         let stream = call.own_stream(stream)?;
         if event.context != call.context()?.handle {
-            return Err(Status::INVALID_HANDLE);
+            return Err(ErrorCode::INVALID_HANDLE);
         }
         let ticket = call.submit(&stream, Box::new(|| Ok(())))?;
         *lock(&event.mark) = Some(ticket);
@@ -49,23 +49,23 @@ pub extern "C" fn cuEventRecord(event: CUevent, stream: CUstream) -> Result {
 
 /// Whether the work before the mark is done; one never recorded is.
 #[no_mangle]
-pub extern "C" fn cuEventQuery(event: CUevent) -> Result {
-    enter("cuEventQuery", Needs::Context, |call| {
+pub extern "C" fn cuEventQuery(event: CUevent) -> ResultCode {
+    enter("cuEventQuery", CallNeeds::Context, |call| {
         let event = call.driver()?.event(event)?;
         let done = lock(&event.mark).as_ref().is_none_or(|mark| mark.is_done());
         event.health.check()?;
         if done {
             Ok(())
         } else {
-            Err(Status::NOT_READY)
+            Err(ErrorCode::NOT_READY)
         }
     })
 }
 
 /// Waits for the work before the mark.
 #[no_mangle]
-pub extern "C" fn cuEventSynchronize(event: CUevent) -> Result {
-    enter("cuEventSynchronize", Needs::Context, |call| {
+pub extern "C" fn cuEventSynchronize(event: CUevent) -> ResultCode {
+    enter("cuEventSynchronize", CallNeeds::Context, |call| {
         let event = call.driver()?.event(event)?;
         let mark = lock(&event.mark).clone();
         match mark {
@@ -86,19 +86,19 @@ pub unsafe extern "C" fn cuEventElapsedTime(
     milliseconds: *mut f32,
     start: CUevent,
     end: CUevent,
-) -> Result {
-    enter("cuEventElapsedTime", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuEventElapsedTime", CallNeeds::Context, |call| {
         let driver = call.driver()?;
         let mut times = Vec::with_capacity(2);
         for event in [driver.event(start)?, driver.event(end)?] {
             if !event.timed {
-                return Err(Status::INVALID_HANDLE);
+                return Err(ErrorCode::INVALID_HANDLE);
             }
-            let mark = lock(&event.mark).clone().ok_or(Status::INVALID_HANDLE)?;
+            let mark = lock(&event.mark).clone().ok_or(ErrorCode::INVALID_HANDLE)?;
             times.push(mark.finished_at());
         }
         let [Some(start), Some(end)] = times[..] else {
-            return Err(Status::NOT_READY);
+            return Err(ErrorCode::NOT_READY);
         };
         let elapsed = match end.checked_duration_since(start) {
             Some(forward) => forward.as_secs_f32(),
@@ -111,6 +111,6 @@ pub unsafe extern "C" fn cuEventElapsedTime(
 
 /// Destroys an event; operations that wait for it go on waiting.
 #[no_mangle]
-pub extern "C" fn cuEventDestroy_v2(event: CUevent) -> Result {
-    enter("cuEventDestroy_v2", Needs::Context, |call| call.driver()?.destroy_event(event))
+pub extern "C" fn cuEventDestroy_v2(event: CUevent) -> ResultCode {
+    enter("cuEventDestroy_v2", CallNeeds::Context, |call| call.driver()?.destroy_event(event))
 }

@@ -2,19 +2,19 @@
 
 use std::ffi::{c_uint, c_void};
 
-use super::entry::{enter, give, not_null, Needs};
-use crate::abi::{CUstream, Result};
+use super::entry::{enter, give, not_null, CallNeeds};
+use crate::abi::{CUstream, ResultCode};
 use crate::capture;
 use crate::handles::{as_handle, as_pointer};
-use crate::status::Status;
+use crate::status::ErrorCode;
 
 /// Sets the calling thread's capture mode to the value given, and returns the previous one.
 ///
 /// # Safety
 /// `mode` must be null or readable and writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) -> Result {
-    enter("cuThreadExchangeStreamCaptureMode", Needs::Nothing, |_| {
+pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) -> ResultCode {
+    enter("cuThreadExchangeStreamCaptureMode", CallNeeds::Nothing, |_| {
         not_null(mode)?;
         // SAFETY: the caller vouches for `mode`, which is not null.
         unsafe { mode.write(capture::exchange_mode(mode.read())?) };
@@ -24,8 +24,8 @@ pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) ->
 
 /// Begins to record the work of a stream instead of carrying it out.
 #[no_mangle]
-pub extern "C" fn cuStreamBeginCapture_v2(stream: CUstream, mode: c_uint) -> Result {
-    enter("cuStreamBeginCapture_v2", Needs::Context, |call| {
+pub extern "C" fn cuStreamBeginCapture_v2(stream: CUstream, mode: c_uint) -> ResultCode {
+    enter("cuStreamBeginCapture_v2", CallNeeds::Context, |call| {
         let (context, stream) = call.driver()?.stream(stream, call.context()?)?;
         capture::begin(context.handle, &stream, mode)
     })
@@ -36,8 +36,11 @@ pub extern "C" fn cuStreamBeginCapture_v2(stream: CUstream, mode: c_uint) -> Res
 /// # Safety
 /// `graph` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuStreamEndCapture(stream: CUstream, graph: *mut *mut c_void) -> Result {
-    enter("cuStreamEndCapture", Needs::Context, |call| {
+pub unsafe extern "C" fn cuStreamEndCapture(
+    stream: CUstream,
+    graph: *mut *mut c_void,
+) -> ResultCode {
+    enter("cuStreamEndCapture", CallNeeds::Context, |call| {
         let (context, stream) = call.driver()?.stream(stream, call.context()?)?;
         not_null(graph)?;
         let ended = capture::end(context.handle, &stream);
@@ -52,8 +55,8 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: CUstream, graph: *mut *mut c
 /// # Safety
 /// `status` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuStreamIsCapturing(stream: CUstream, status: *mut c_uint) -> Result {
-    enter("cuStreamIsCapturing", Needs::Context, |call| {
+pub unsafe extern "C" fn cuStreamIsCapturing(stream: CUstream, status: *mut c_uint) -> ResultCode {
+    enter("cuStreamIsCapturing", CallNeeds::Context, |call| {
         let (context, stream) = call.driver()?.stream(stream, call.context()?)?;
         // SAFETY: the caller vouches for `status`.
         unsafe { give(status, capture::status(context.handle, &stream)?) }
@@ -69,10 +72,10 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     graph: *mut c_void,
     nodes: *mut *mut c_void,
     count: *mut usize,
-) -> Result {
-    enter("cuGraphGetNodes", Needs::Driver, |_| {
+) -> ResultCode {
+    enter("cuGraphGetNodes", CallNeeds::Driver, |_| {
         if !nodes.is_null() {
-            return Err(Status::NOT_SUPPORTED);
+            return Err(ErrorCode::NOT_SUPPORTED);
         }
         // SAFETY: the caller vouches for `count`.
         unsafe { give(count, capture::nodes(as_handle(graph))? as usize) }
@@ -81,6 +84,6 @@ pub unsafe extern "C" fn cuGraphGetNodes(
 
 /// Destroys a graph.
 #[no_mangle]
-pub extern "C" fn cuGraphDestroy(graph: *mut c_void) -> Result {
-    enter("cuGraphDestroy", Needs::Driver, |_| capture::destroy(as_handle(graph)))
+pub extern "C" fn cuGraphDestroy(graph: *mut c_void) -> ResultCode {
+    enter("cuGraphDestroy", CallNeeds::Driver, |_| capture::destroy(as_handle(graph)))
 }

@@ -6,11 +6,11 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use super::entry::{enter, give, not_null, Needs};
+use super::entry::{enter, give, not_null, CallNeeds};
 use super::stream::kind;
-use crate::abi::{CUcontext, CUdevice, CUstream, Result};
+use crate::abi::{CUcontext, CUdevice, CUstream, ResultCode};
 use crate::handles::{as_handle, as_pointer};
-use crate::status::Status;
+use crate::status::ErrorCode;
 
 /// `CUgreenCtx`.
 pub type CUgreenCtx = *mut c_void;
@@ -25,8 +25,8 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
     _description: *mut c_void,
     device: CUdevice,
     _flags: c_uint,
-) -> Result {
-    enter("cuGreenCtxCreate", Needs::Driver, |call| {
+) -> ResultCode {
+    enter("cuGreenCtxCreate", CallNeeds::Driver, |call| {
         not_null(green)?;
         let driver = call.driver()?;
         let made = driver.create_green(driver.device(device)?);
@@ -37,8 +37,10 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
 
 /// Ends a green context, and releases the primary one.
 #[no_mangle]
-pub extern "C" fn cuGreenCtxDestroy(green: CUgreenCtx) -> Result {
-    enter("cuGreenCtxDestroy", Needs::Driver, |call| call.driver()?.destroy_green(as_handle(green)))
+pub extern "C" fn cuGreenCtxDestroy(green: CUgreenCtx) -> ResultCode {
+    enter("cuGreenCtxDestroy", CallNeeds::Driver, |call| {
+        call.driver()?.destroy_green(as_handle(green))
+    })
 }
 
 /// The context that stands for a green one.
@@ -46,8 +48,11 @@ pub extern "C" fn cuGreenCtxDestroy(green: CUgreenCtx) -> Result {
 /// # Safety
 /// `context` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuCtxFromGreenCtx(context: *mut CUcontext, green: CUgreenCtx) -> Result {
-    enter("cuCtxFromGreenCtx", Needs::Driver, |call| {
+pub unsafe extern "C" fn cuCtxFromGreenCtx(
+    context: *mut CUcontext,
+    green: CUgreenCtx,
+) -> ResultCode {
+    enter("cuCtxFromGreenCtx", CallNeeds::Driver, |call| {
         // SAFETY: the caller vouches for `context`.
         unsafe { give(context, as_pointer(call.driver()?.green(as_handle(green))?.context)) }
     })
@@ -63,11 +68,11 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
     green: CUgreenCtx,
     flags: c_uint,
     _priority: c_int,
-) -> Result {
-    enter("cuGreenCtxStreamCreate", Needs::Driver, |call| {
+) -> ResultCode {
+    enter("cuGreenCtxStreamCreate", CallNeeds::Driver, |call| {
         not_null(stream)?;
         if flags == 0 {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         let made = call.driver()?.create_green_stream(as_handle(green), kind(flags)?, flags)?;
         // SAFETY: the caller vouches for `stream`.
@@ -84,8 +89,8 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2(
     stream: CUstream,
     context: *mut CUcontext,
     green: *mut CUgreenCtx,
-) -> Result {
-    enter("cuStreamGetCtx_v2", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuStreamGetCtx_v2", CallNeeds::Context, |call| {
         let driver = call.driver()?;
         let (owner, stream) = driver.stream(stream, call.context()?)?;
         let found = driver.green_of(&stream).map_or(null_mut(), |(green, _)| as_pointer(green));

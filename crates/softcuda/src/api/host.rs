@@ -2,9 +2,9 @@
 
 use std::ffi::{c_uint, c_void};
 
-use super::entry::{enter, enter_unstalled, give, not_null, Call, Needs};
-use crate::abi::{CUdeviceptr, Result};
-use crate::status::{Outcome, Status};
+use super::entry::{enter, enter_unstalled, give, not_null, CallNeeds, DriverCall};
+use crate::abi::{CUdeviceptr, ResultCode};
+use crate::status::{DriverResult, ErrorCode};
 
 /// Portable, device-mapped, write-combined.
 const ALLOCATION_FLAGS: c_uint = 0x7;
@@ -16,9 +16,9 @@ const REGISTRATION_FLAGS: c_uint = 0xf;
 /// # Safety
 /// `address` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuMemAllocHost_v2(address: *mut *mut c_void, bytes: usize) -> Result {
+pub unsafe extern "C" fn cuMemAllocHost_v2(address: *mut *mut c_void, bytes: usize) -> ResultCode {
     // SAFETY: the caller vouches for `address`.
-    enter("cuMemAllocHost_v2", Needs::Context, |call| unsafe { allocate(call, address, bytes) })
+    enter("cuMemAllocHost_v2", CallNeeds::Context, |call| unsafe { allocate(call, address, bytes) })
 }
 
 /// Allocates page-locked memory; the flags make no difference.
@@ -30,10 +30,10 @@ pub unsafe extern "C" fn cuMemHostAlloc(
     address: *mut *mut c_void,
     bytes: usize,
     flags: c_uint,
-) -> Result {
-    enter("cuMemHostAlloc", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuMemHostAlloc", CallNeeds::Context, |call| {
         if flags & !ALLOCATION_FLAGS != 0 {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         // SAFETY: the caller vouches for `address`.
         unsafe { allocate(call, address, bytes) }
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn cuMemHostAlloc(
 
 /// # Safety
 /// `address` must be null or writable.
-unsafe fn allocate(call: &Call, address: *mut *mut c_void, bytes: usize) -> Outcome {
+unsafe fn allocate(call: &DriverCall, address: *mut *mut c_void, bytes: usize) -> DriverResult {
     not_null(address)?;
     let context = call.context()?;
     let memory = &call.driver()?.memory;
@@ -53,8 +53,8 @@ unsafe fn allocate(call: &Call, address: *mut *mut c_void, bytes: usize) -> Outc
 
 /// Frees page-locked memory by its first address.
 #[no_mangle]
-pub extern "C" fn cuMemFreeHost(address: *mut c_void) -> Result {
-    enter("cuMemFreeHost", Needs::Context, |call| {
+pub extern "C" fn cuMemFreeHost(address: *mut c_void) -> ResultCode {
+    enter("cuMemFreeHost", CallNeeds::Context, |call| {
         call.driver()?.memory.free_pinned(address.addr() as u64)
     })
 }
@@ -70,10 +70,10 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
     address: *mut c_void,
     bytes: usize,
     flags: c_uint,
-) -> Result {
-    enter_unstalled("cuMemHostRegister_v2", Needs::Context, |call| {
+) -> ResultCode {
+    enter_unstalled("cuMemHostRegister_v2", CallNeeds::Context, |call| {
         if flags & !REGISTRATION_FLAGS != 0 {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         let context = call.context()?;
         let start = address.expose_provenance() as u64;
@@ -85,8 +85,8 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
 
 /// Ends a registration by its first address.
 #[no_mangle]
-pub extern "C" fn cuMemHostUnregister(address: *mut c_void) -> Result {
-    enter("cuMemHostUnregister", Needs::Context, |call| {
+pub extern "C" fn cuMemHostUnregister(address: *mut c_void) -> ResultCode {
+    enter("cuMemHostUnregister", CallNeeds::Context, |call| {
         call.driver()?.memory.unregister(address.addr() as u64)
     })
 }
@@ -100,11 +100,11 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     device: *mut CUdeviceptr,
     address: *mut c_void,
     flags: c_uint,
-) -> Result {
-    enter("cuMemHostGetDevicePointer_v2", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuMemHostGetDevicePointer_v2", CallNeeds::Context, |call| {
         let address = address.addr() as u64;
         if flags != 0 || !call.driver()?.memory.is_pinned(address) {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         // SAFETY: the caller vouches for `device`.
         unsafe { give(device, address) }

@@ -5,22 +5,22 @@ use std::ptr::null;
 
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 
-use super::entry::{enter, give, give_text, Needs};
-use crate::abi::{CUdevice, CUuuid, Result};
+use super::entry::{enter, give, give_text, CallNeeds};
+use crate::abi::{CUdevice, CUuuid, ResultCode};
 use crate::config::{self, Pageable};
 use crate::kernels::SHARED_MEMORY;
 use crate::registry;
-use crate::status::{describe, Outcome, Status};
+use crate::status::{describe, DriverResult, ErrorCode};
 
 const VERSION: c_int = 12080;
 const NAME: &str = "softcuda (software stand-in, not a GPU)";
 
 /// Initialises the driver; harmless when repeated.
 #[no_mangle]
-pub extern "C" fn cuInit(flags: c_uint) -> Result {
-    enter("cuInit", Needs::Nothing, |_| {
+pub extern "C" fn cuInit(flags: c_uint) -> ResultCode {
+    enter("cuInit", CallNeeds::Nothing, |_| {
         if flags != 0 {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         registry::initialise()
     })
@@ -31,8 +31,8 @@ pub extern "C" fn cuInit(flags: c_uint) -> Result {
 /// # Safety
 /// `version` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> Result {
-    enter("cuDriverGetVersion", Needs::Nothing, |_| {
+pub unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> ResultCode {
+    enter("cuDriverGetVersion", CallNeeds::Nothing, |_| {
         // SAFETY: the caller vouches for `version`.
         unsafe { give(version, VERSION) }
     })
@@ -43,8 +43,8 @@ pub unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> Result {
 /// # Safety
 /// `count` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> Result {
-    enter("cuDeviceGetCount", Needs::Driver, |call| {
+pub unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> ResultCode {
+    enter("cuDeviceGetCount", CallNeeds::Driver, |call| {
         // SAFETY: the caller vouches for `count`.
         unsafe { give(count, call.driver()?.devices as c_int) }
     })
@@ -55,8 +55,8 @@ pub unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> Result {
 /// # Safety
 /// `device` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> Result {
-    enter("cuDeviceGet", Needs::Driver, |call| {
+pub unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> ResultCode {
+    enter("cuDeviceGet", CallNeeds::Driver, |call| {
         call.driver()?.device(ordinal)?;
         // SAFETY: the caller vouches for `device`.
         unsafe { give(device, ordinal) }
@@ -72,10 +72,10 @@ pub unsafe extern "C" fn cuDeviceGetName(
     name: *mut c_char,
     size: c_int,
     device: CUdevice,
-) -> Result {
-    enter("cuDeviceGetName", Needs::Driver, |call| {
+) -> ResultCode {
+    enter("cuDeviceGetName", CallNeeds::Driver, |call| {
         call.driver()?.device(device)?;
-        let size = usize::try_from(size).map_err(|_| Status::INVALID_VALUE)?;
+        let size = usize::try_from(size).map_err(|_| ErrorCode::INVALID_VALUE)?;
         // SAFETY: the caller vouches for `name`.
         unsafe { give_text(name, size, NAME) }
     })
@@ -90,8 +90,8 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     value: *mut c_int,
     attribute: c_int,
     device: CUdevice,
-) -> Result {
-    enter("cuDeviceGetAttribute", Needs::Driver, |call| {
+) -> ResultCode {
+    enter("cuDeviceGetAttribute", CallNeeds::Driver, |call| {
         let device = call.driver()?.device(device)?;
         // SAFETY: the caller vouches for `value`.
         unsafe { give(value, property(attribute, device)?) }
@@ -99,9 +99,9 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
 }
 
 /// The device's attributes: a data-centre device in all that concerns memory. Attributes not listed are 0.
-fn property(attribute: c_int, device: usize) -> Outcome<c_int> {
+fn property(attribute: c_int, device: usize) -> DriverResult<c_int> {
     if !(1..Attribute::CU_DEVICE_ATTRIBUTE_MAX as c_int).contains(&attribute) {
-        return Err(Status::INVALID_VALUE);
+        return Err(ErrorCode::INVALID_VALUE);
     }
     let table = [
         (Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024),
@@ -149,8 +149,8 @@ fn property(attribute: c_int, device: usize) -> Outcome<c_int> {
 /// # Safety
 /// `bytes` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice) -> Result {
-    enter("cuDeviceTotalMem_v2", Needs::Driver, |call| {
+pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice) -> ResultCode {
+    enter("cuDeviceTotalMem_v2", CallNeeds::Driver, |call| {
         call.driver()?.device(device)?;
         // SAFETY: the caller vouches for `bytes`.
         unsafe { give(bytes, config::memory_bytes() as usize) }
@@ -166,10 +166,10 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
     text: *mut c_char,
     size: c_int,
     device: CUdevice,
-) -> Result {
-    enter("cuDeviceGetPCIBusId", Needs::Driver, |call| {
+) -> ResultCode {
+    enter("cuDeviceGetPCIBusId", CallNeeds::Driver, |call| {
         let device = call.driver()?.device(device)?;
-        let size = usize::try_from(size).map_err(|_| Status::INVALID_VALUE)?;
+        let size = usize::try_from(size).map_err(|_| ErrorCode::INVALID_VALUE)?;
         // SAFETY: the caller vouches for `text`.
         unsafe { give_text(text, size, &format!("0000:{:02X}:00.0", device + 1)) }
     })
@@ -180,9 +180,9 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
 /// # Safety
 /// `uuid` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, device: CUdevice) -> Result {
+pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, device: CUdevice) -> ResultCode {
     // SAFETY: the caller vouches for `uuid`.
-    enter("cuDeviceGetUuid", Needs::Driver, |call| unsafe {
+    enter("cuDeviceGetUuid", CallNeeds::Driver, |call| unsafe {
         give(uuid, identity(call.driver()?.device(device)?))
     })
 }
@@ -192,9 +192,9 @@ pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, device: CUdevice) ->
 /// # Safety
 /// `uuid` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice) -> Result {
+pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice) -> ResultCode {
     // SAFETY: the caller vouches for `uuid`.
-    enter("cuDeviceGetUuid_v2", Needs::Driver, |call| unsafe {
+    enter("cuDeviceGetUuid_v2", CallNeeds::Driver, |call| unsafe {
         give(uuid, identity(call.driver()?.device(device)?))
     })
 }
@@ -210,13 +210,13 @@ fn identity(device: usize) -> CUuuid {
 /// # Safety
 /// `text` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuGetErrorName(code: Result, text: *mut *const c_char) -> Result {
-    enter("cuGetErrorName", Needs::Nothing, |_| {
+pub unsafe extern "C" fn cuGetErrorName(code: ResultCode, text: *mut *const c_char) -> ResultCode {
+    enter("cuGetErrorName", CallNeeds::Nothing, |_| {
         let name = describe(code).map_or(null(), |(name, _)| name.as_ptr());
         // SAFETY: the caller vouches for `text`.
         unsafe { give(text, name)? };
         if name.is_null() {
-            Err(Status::INVALID_VALUE)
+            Err(ErrorCode::INVALID_VALUE)
         } else {
             Ok(())
         }
@@ -228,13 +228,16 @@ pub unsafe extern "C" fn cuGetErrorName(code: Result, text: *mut *const c_char) 
 /// # Safety
 /// `text` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuGetErrorString(code: Result, text: *mut *const c_char) -> Result {
-    enter("cuGetErrorString", Needs::Nothing, |_| {
+pub unsafe extern "C" fn cuGetErrorString(
+    code: ResultCode,
+    text: *mut *const c_char,
+) -> ResultCode {
+    enter("cuGetErrorString", CallNeeds::Nothing, |_| {
         let meaning = describe(code).map_or(null(), |(_, meaning)| meaning.as_ptr());
         // SAFETY: the caller vouches for `text`.
         unsafe { give(text, meaning)? };
         if meaning.is_null() {
-            Err(Status::INVALID_VALUE)
+            Err(ErrorCode::INVALID_VALUE)
         } else {
             Ok(())
         }

@@ -4,11 +4,11 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::entry::{enter, give, not_null, Call, Needs};
-use crate::abi::{CUdevice, CUdeviceptr, CUstream, Result};
-use crate::memory::{Advice, Managed, Question, CPU, NOWHERE};
+use super::entry::{enter, give, not_null, CallNeeds, DriverCall};
+use crate::abi::{CUdevice, CUdeviceptr, CUstream, ResultCode};
+use crate::memory::{AdviceQuestion, ManagedAllocation, RangeAdvice, CPU, NOWHERE};
 use crate::registry;
-use crate::status::{Outcome, Status};
+use crate::status::{DriverResult, ErrorCode};
 
 /// `CU_MEM_ATTACH_GLOBAL` and `CU_MEM_ATTACH_HOST`.
 const ATTACH: [c_uint; 2] = [1, 2];
@@ -22,11 +22,11 @@ pub unsafe extern "C" fn cuMemAllocManaged(
     address: *mut CUdeviceptr,
     bytes: usize,
     flags: c_uint,
-) -> Result {
-    enter("cuMemAllocManaged", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuMemAllocManaged", CallNeeds::Context, |call| {
         not_null(address)?;
         if !ATTACH.contains(&flags) {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         let context = call.context()?;
         let memory = &call.driver()?.memory;
@@ -43,8 +43,8 @@ pub extern "C" fn cuMemPrefetchAsync(
     bytes: usize,
     device: CUdevice,
     stream: CUstream,
-) -> Result {
-    enter("cuMemPrefetchAsync", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuMemPrefetchAsync", CallNeeds::Context, |call| {
         let (managed, range) = find(call, address, bytes)?;
         check_place(call, device)?;
         let stream = call.own_stream(stream)?;
@@ -63,17 +63,17 @@ pub extern "C" fn cuMemAdvise(
     bytes: usize,
     advice: c_uint,
     device: CUdevice,
-) -> Result {
-    enter("cuMemAdvise", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuMemAdvise", CallNeeds::Context, |call| {
         let (managed, range) = find(call, address, bytes)?;
         let advice = match advice {
-            1 => Advice::ReadMostly(true),
-            2 => Advice::ReadMostly(false),
-            3 => Advice::Preferred(device),
-            4 => Advice::Preferred(NOWHERE),
-            5 => Advice::AccessedBy(device, true),
-            6 => Advice::AccessedBy(device, false),
-            _ => return Err(Status::INVALID_VALUE),
+            1 => RangeAdvice::ReadMostly(true),
+            2 => RangeAdvice::ReadMostly(false),
+            3 => RangeAdvice::Preferred(device),
+            4 => RangeAdvice::Preferred(NOWHERE),
+            5 => RangeAdvice::AccessedBy(device, true),
+            6 => RangeAdvice::AccessedBy(device, false),
+            _ => return Err(ErrorCode::INVALID_VALUE),
         };
         check_place(call, device)?;
         managed.advise(&range, advice);
@@ -92,8 +92,8 @@ pub unsafe extern "C" fn cuMemRangeGetAttribute(
     attribute: c_uint,
     address: CUdeviceptr,
     bytes: usize,
-) -> Result {
-    enter("cuMemRangeGetAttribute", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuMemRangeGetAttribute", CallNeeds::Context, |call| {
         let (managed, range) = find(call, address, bytes)?;
         // SAFETY: the caller vouches for `data`.
         unsafe { answer(&managed, &range, attribute, data, size) }
@@ -112,8 +112,8 @@ pub unsafe extern "C" fn cuMemRangeGetAttributes(
     count: usize,
     address: CUdeviceptr,
     bytes: usize,
-) -> Result {
-    enter("cuMemRangeGetAttributes", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuMemRangeGetAttributes", CallNeeds::Context, |call| {
         not_null(data)?;
         not_null(sizes)?;
         not_null(attributes)?;
@@ -132,26 +132,26 @@ pub unsafe extern "C" fn cuMemRangeGetAttributes(
 /// # Safety
 /// `data` must be null or writable for `size` bytes.
 unsafe fn answer(
-    managed: &Managed,
+    managed: &ManagedAllocation,
     range: &Range<u64>,
     attribute: c_uint,
     data: *mut c_void,
     size: usize,
-) -> Outcome {
+) -> DriverResult {
     not_null(data)?;
     let numbers = size / size_of::<c_int>();
     if !size.is_multiple_of(size_of::<c_int>()) || numbers == 0 {
-        return Err(Status::INVALID_VALUE);
+        return Err(ErrorCode::INVALID_VALUE);
     }
     let mut values = match attribute {
-        1 => vec![managed.answer(range, Question::ReadMostly)],
-        2 => vec![managed.answer(range, Question::Preferred)],
+        1 => vec![managed.answer(range, AdviceQuestion::ReadMostly)],
+        2 => vec![managed.answer(range, AdviceQuestion::Preferred)],
         3 => managed.accessed_by(range),
-        4 => vec![managed.answer(range, Question::LastPrefetch)],
-        _ => return Err(Status::INVALID_VALUE),
+        4 => vec![managed.answer(range, AdviceQuestion::LastPrefetch)],
+        _ => return Err(ErrorCode::INVALID_VALUE),
     };
     if attribute != 3 && numbers != 1 {
-        return Err(Status::INVALID_VALUE);
+        return Err(ErrorCode::INVALID_VALUE);
     }
     values.resize(numbers, NOWHERE);
     // SAFETY: there is room for so many numbers.
@@ -160,15 +160,19 @@ unsafe fn answer(
 }
 
 /// The managed allocation that `bytes` at `address` lie in.
-fn find(call: &Call, address: CUdeviceptr, bytes: usize) -> Outcome<(Arc<Managed>, Range<u64>)> {
+fn find(
+    call: &DriverCall,
+    address: CUdeviceptr,
+    bytes: usize,
+) -> DriverResult<(Arc<ManagedAllocation>, Range<u64>)> {
     let end = address.checked_add(bytes as u64).filter(|_| bytes > 0);
-    let end = end.ok_or(Status::INVALID_VALUE)?;
+    let end = end.ok_or(ErrorCode::INVALID_VALUE)?;
     let found = call.driver()?.memory.managed(address).filter(|found| end <= found.range.end);
-    Ok((found.ok_or(Status::INVALID_VALUE)?, address..end))
+    Ok((found.ok_or(ErrorCode::INVALID_VALUE)?, address..end))
 }
 
 /// Checks a device's ordinal, or the processor's.
-fn check_place(call: &Call, device: CUdevice) -> Outcome {
+fn check_place(call: &DriverCall, device: CUdevice) -> DriverResult {
     if device != CPU {
         call.driver()?.device(device)?;
     }

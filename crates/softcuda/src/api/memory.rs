@@ -1,18 +1,18 @@
 //! Plain device memory, and what there is of it.
 
-use super::entry::{enter, give, give_if_wanted, not_null, Needs};
-use crate::abi::{CUdeviceptr, Result};
+use super::entry::{enter, give, give_if_wanted, not_null, CallNeeds};
+use crate::abi::{CUdeviceptr, ResultCode};
 use crate::config;
 use crate::memory::PointerKind;
-use crate::status::Status;
+use crate::status::ErrorCode;
 
 /// How much memory the current device has, and has left.
 ///
 /// # Safety
 /// `free` and `total` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> Result {
-    enter("cuMemGetInfo_v2", Needs::Context, |call| {
+pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> ResultCode {
+    enter("cuMemGetInfo_v2", CallNeeds::Context, |call| {
         not_null(free)?;
         let all = config::memory_bytes();
         let (memory, device) = (&call.driver()?.memory, call.context()?.device);
@@ -30,8 +30,8 @@ pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) ->
 /// # Safety
 /// `address` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) -> Result {
-    enter("cuMemAlloc_v2", Needs::Context, |call| {
+pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) -> ResultCode {
+    enter("cuMemAlloc_v2", CallNeeds::Context, |call| {
         not_null(address)?;
         let context = call.context()?;
         let start = call.driver()?.memory.allocate(context.device, context.handle, bytes as u64)?;
@@ -42,8 +42,8 @@ pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) 
 
 /// Frees device or managed memory by its first address.
 #[no_mangle]
-pub extern "C" fn cuMemFree_v2(address: CUdeviceptr) -> Result {
-    enter("cuMemFree_v2", Needs::Context, |call| {
+pub extern "C" fn cuMemFree_v2(address: CUdeviceptr) -> ResultCode {
+    enter("cuMemFree_v2", CallNeeds::Context, |call| {
         let memory = &call.driver()?.memory;
         if memory.managed(address).is_some() {
             memory.free_managed(address)
@@ -62,11 +62,12 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     base: *mut CUdeviceptr,
     size: *mut usize,
     address: CUdeviceptr,
-) -> Result {
-    enter("cuMemGetAddressRange_v2", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuMemGetAddressRange_v2", CallNeeds::Context, |call| {
         let found = call.driver()?.memory.describe(address);
-        let found =
-            found.filter(|found| found.kind != PointerKind::Reserved).ok_or(Status::NOT_FOUND)?;
+        let found = found
+            .filter(|found| found.kind != PointerKind::Reserved)
+            .ok_or(ErrorCode::NOT_FOUND)?;
         // SAFETY: the caller vouches for both pointers.
         unsafe {
             give_if_wanted(base, found.range.start);

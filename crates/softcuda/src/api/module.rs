@@ -3,11 +3,11 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 
-use super::entry::{enter, give, not_null, Call, Needs};
-use crate::abi::{CUfunction, CUmodule, CUstream, Result};
+use super::entry::{enter, give, not_null, CallNeeds, DriverCall};
+use crate::abi::{CUfunction, CUmodule, CUstream, ResultCode};
 use crate::config;
-use crate::kernels::{self, Shape};
-use crate::status::{Outcome, Status};
+use crate::kernels::{self, LaunchShape};
+use crate::status::{DriverResult, ErrorCode};
 
 /// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`.
 const MAX_THREADS_PER_BLOCK: c_int = 0;
@@ -21,9 +21,12 @@ const SHARED_SIZE_BYTES: c_int = 1;
 /// `module` must be null or writable, and `image` null or an image: PTX ends
 /// with a zero byte.
 #[no_mangle]
-pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> Result {
+pub unsafe extern "C" fn cuModuleLoadData(
+    module: *mut CUmodule,
+    image: *const c_void,
+) -> ResultCode {
     // SAFETY: the caller vouches for `module`.
-    enter("cuModuleLoadData", Needs::Context, |call| unsafe { load(call, module, image) })
+    enter("cuModuleLoadData", CallNeeds::Context, |call| unsafe { load(call, module, image) })
 }
 
 /// Loads a module as [`cuModuleLoadData`] does; the options are not read.
@@ -37,14 +40,14 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     _option_count: c_uint,
     _options: *mut c_int,
     _option_values: *mut *mut c_void,
-) -> Result {
+) -> ResultCode {
     // SAFETY: the caller vouches for `module`.
-    enter("cuModuleLoadDataEx", Needs::Context, |call| unsafe { load(call, module, image) })
+    enter("cuModuleLoadDataEx", CallNeeds::Context, |call| unsafe { load(call, module, image) })
 }
 
 /// # Safety
 /// As for [`cuModuleLoadData`].
-unsafe fn load(call: &Call, module: *mut CUmodule, image: *const c_void) -> Outcome {
+unsafe fn load(call: &DriverCall, module: *mut CUmodule, image: *const c_void) -> DriverResult {
     not_null(module)?;
     not_null(image.cast_mut())?;
     // SAFETY: the caller vouches for an image, which has a first byte.
@@ -60,8 +63,8 @@ unsafe fn load(call: &Call, module: *mut CUmodule, image: *const c_void) -> Outc
 
 /// Unloads a module and ends the functions taken from it.
 #[no_mangle]
-pub extern "C" fn cuModuleUnload(module: CUmodule) -> Result {
-    enter("cuModuleUnload", Needs::Context, |call| call.driver()?.unload_module(module))
+pub extern "C" fn cuModuleUnload(module: CUmodule) -> ResultCode {
+    enter("cuModuleUnload", CallNeeds::Context, |call| call.driver()?.unload_module(module))
 }
 
 /// Takes the native kernel of this name.
@@ -73,12 +76,12 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     function: *mut CUfunction,
     module: CUmodule,
     name: *const c_char,
-) -> Result {
-    enter("cuModuleGetFunction", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuModuleGetFunction", CallNeeds::Context, |call| {
         not_null(function)?;
         not_null(name.cast_mut())?;
         // SAFETY: the caller vouches for `name`.
-        let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| Status::NOT_FOUND)?;
+        let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| ErrorCode::NOT_FOUND)?;
         let found = call.driver()?.add_function(module, |code| {
             let native = if config::only_ptx() { None } else { kernels::find(name).ok() };
             native.map_or_else(|| code.kernel(name), Ok)
@@ -97,8 +100,8 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
     value: *mut c_int,
     attribute: c_int,
     function: CUfunction,
-) -> Result {
-    enter("cuFuncGetAttribute", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuFuncGetAttribute", CallNeeds::Context, |call| {
         let kernel = call.driver()?.kernel(function, call.context()?)?;
         let known = match attribute {
             MAX_THREADS_PER_BLOCK => 1024,
@@ -128,15 +131,15 @@ pub unsafe extern "C" fn cuLaunchKernel(
     stream: CUstream,
     params: *mut *mut c_void,
     extra: *mut *mut c_void,
-) -> Result {
-    enter("cuLaunchKernel", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuLaunchKernel", CallNeeds::Context, |call| {
         let context = call.context()?;
         let kernel = call.driver()?.kernel(function, context)?;
         let stream = call.own_stream(stream)?;
         if !extra.is_null() {
-            return Err(Status::NOT_SUPPORTED);
+            return Err(ErrorCode::NOT_SUPPORTED);
         }
-        let shape = Shape {
+        let shape = LaunchShape {
             grid: [grid_x, grid_y, grid_z],
             block: [block_x, block_y, block_z],
             shared_bytes,

@@ -4,11 +4,11 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use cudarc::driver::sys::CUpointer_attribute_enum as Attribute;
 
-use super::entry::{enter, not_null, Needs};
-use crate::abi::{CUdeviceptr, Result};
+use super::entry::{enter, not_null, CallNeeds};
+use crate::abi::{CUdeviceptr, ResultCode};
 use crate::config::{self, Pageable};
 use crate::memory::{PointerInfo, PointerKind};
-use crate::status::{Outcome, Status};
+use crate::status::{DriverResult, ErrorCode};
 
 /// `CU_MEMORYTYPE_HOST`.
 const MEMORY_HOST: u32 = 1;
@@ -43,7 +43,7 @@ impl Value {
 
 /// The attributes that are answered, by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum PointerAttribute {
     Context,
     MemoryType,
     DevicePointer,
@@ -56,8 +56,8 @@ enum Asked {
     Mapped,
 }
 
-impl Asked {
-    fn from_number(number: c_int) -> Outcome<Self> {
+impl PointerAttribute {
+    fn from_number(number: c_int) -> DriverResult<Self> {
         let table = [
             (Attribute::CU_POINTER_ATTRIBUTE_CONTEXT, Self::Context),
             (Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, Self::MemoryType),
@@ -74,7 +74,7 @@ impl Asked {
             .iter()
             .find(|(known, _)| *known as c_int == number)
             .map(|(_, asked)| *asked)
-            .ok_or(Status::NOT_SUPPORTED)
+            .ok_or(ErrorCode::NOT_SUPPORTED)
     }
 
     /// The value for a pointer the driver knows; `None` where it has none.
@@ -125,12 +125,12 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     value: *mut c_void,
     attribute: c_int,
     address: CUdeviceptr,
-) -> Result {
-    enter("cuPointerGetAttribute", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuPointerGetAttribute", CallNeeds::Context, |call| {
         not_null(value)?;
-        let asked = Asked::from_number(attribute)?;
-        let info = call.driver()?.memory.describe(address).ok_or(Status::INVALID_VALUE)?;
-        let found = asked.of(address, &info).ok_or(Status::INVALID_VALUE)?;
+        let asked = PointerAttribute::from_number(attribute)?;
+        let info = call.driver()?.memory.describe(address).ok_or(ErrorCode::INVALID_VALUE)?;
+        let found = asked.of(address, &info).ok_or(ErrorCode::INVALID_VALUE)?;
         // SAFETY: the caller vouches for `value`.
         unsafe { found.store(value) };
         Ok(())
@@ -149,8 +149,8 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
     attributes: *mut c_int,
     values: *mut *mut c_void,
     address: CUdeviceptr,
-) -> Result {
-    enter("cuPointerGetAttributes", Needs::Context, |call| {
+) -> ResultCode {
+    enter("cuPointerGetAttributes", CallNeeds::Context, |call| {
         not_null(attributes)?;
         not_null(values)?;
         let count = count as usize;
@@ -163,8 +163,8 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
         };
         let asked = attributes
             .iter()
-            .map(|number| Asked::from_number(*number))
-            .collect::<Outcome<Vec<_>>>()?;
+            .map(|number| PointerAttribute::from_number(*number))
+            .collect::<DriverResult<Vec<_>>>()?;
         let info = call.driver()?.memory.describe(address);
         for (asked, value) in asked.iter().zip(values) {
             not_null(*value)?;

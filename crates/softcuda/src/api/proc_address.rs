@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int, c_ulonglong, c_void, CStr, CString};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-use super::entry::{enter, give_if_wanted, not_null, Needs};
-use crate::abi::Result;
-use crate::status::{Outcome, Status};
+use super::entry::{enter, give_if_wanted, not_null, CallNeeds};
+use crate::abi::ResultCode;
+use crate::status::{DriverResult, ErrorCode};
 
 /// `CU_GET_PROC_ADDRESS_SUCCESS`.
 const FOUND: c_int = 0;
@@ -27,8 +27,8 @@ pub unsafe extern "C" fn cuGetProcAddress_v2(
     _version: c_int,
     _flags: c_ulonglong,
     symbol_status: *mut c_int,
-) -> Result {
-    enter("cuGetProcAddress_v2", Needs::Nothing, |_| {
+) -> ResultCode {
+    enter("cuGetProcAddress_v2", CallNeeds::Nothing, |_| {
         not_null(name.cast_mut())?;
         not_null(function)?;
         // SAFETY: the caller vouches for `name`.
@@ -41,19 +41,19 @@ pub unsafe extern "C" fn cuGetProcAddress_v2(
             give_if_wanted(symbol_status, status);
         }
         if found.is_null() {
-            Err(Status::NOT_FOUND)
+            Err(ErrorCode::NOT_FOUND)
         } else {
             Ok(())
         }
     })
 }
 
-fn look_up(name: &CStr) -> Outcome<*mut c_void> {
-    let text = name.to_str().map_err(|_| Status::NOT_FOUND)?;
+fn look_up(name: &CStr) -> DriverResult<*mut c_void> {
+    let text = name.to_str().map_err(|_| ErrorCode::NOT_FOUND)?;
     if !text.starts_with("cu") {
         return Ok(null_mut());
     }
-    let second = CString::new(format!("{text}_v2")).map_err(|_| Status::NOT_FOUND)?;
+    let second = CString::new(format!("{text}_v2")).map_err(|_| ErrorCode::NOT_FOUND)?;
     let library = this_library()?;
     let lookups = [second.as_c_str(), name].map(|symbol| {
         // SAFETY: the library is loaded and the symbol is a terminated string.
@@ -63,12 +63,12 @@ fn look_up(name: &CStr) -> Outcome<*mut c_void> {
 }
 
 /// A handle of the library this code is in.
-fn this_library() -> Outcome<*mut c_void> {
+fn this_library() -> DriverResult<*mut c_void> {
     let own: *const c_void = cuGetProcAddress_v2 as *const c_void;
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `own` is an address in loaded code and `info` is writable.
     if unsafe { libc::dladdr(own, info.as_mut_ptr()) } == 0 {
-        return Err(Status::NOT_FOUND);
+        return Err(ErrorCode::NOT_FOUND);
     }
     // SAFETY: it was zeroed, which is a value of it, and then filled in.
     let path = unsafe { info.assume_init() }.dli_fname;
@@ -76,7 +76,7 @@ fn this_library() -> Outcome<*mut c_void> {
     // RTLD_NOLOAD makes this load nothing.
     let library = unsafe { libc::dlopen(path, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if library.is_null() {
-        Err(Status::NOT_FOUND)
+        Err(ErrorCode::NOT_FOUND)
     } else {
         Ok(library)
     }

@@ -3,13 +3,13 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 
-use super::entry::{enter, give, not_null, Call, Needs};
-use crate::abi::{CUcontext, CUevent, CUstream, HostFunction, Result};
+use super::entry::{enter, give, not_null, CallNeeds, DriverCall};
+use crate::abi::{CUcontext, CUevent, CUstream, HostFunction, ResultCode};
 use crate::capture;
 use crate::context::Context;
 use crate::handles::as_pointer;
-use crate::queue::{Kind, Stream};
-use crate::status::{Outcome, Status};
+use crate::queue::{DriverStream, StreamKind};
+use crate::status::{DriverResult, ErrorCode};
 use crate::sync::lock;
 use crate::thread;
 
@@ -25,9 +25,9 @@ pub(super) const GREATEST_PRIORITY: c_int = -5;
 /// # Safety
 /// `stream` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuStreamCreate(stream: *mut CUstream, flags: c_uint) -> Result {
+pub unsafe extern "C" fn cuStreamCreate(stream: *mut CUstream, flags: c_uint) -> ResultCode {
     // SAFETY: the caller vouches for `stream`.
-    enter("cuStreamCreate", Needs::Context, |call| unsafe { create(call, stream, flags) })
+    enter("cuStreamCreate", CallNeeds::Context, |call| unsafe { create(call, stream, flags) })
 }
 
 /// Makes a stream; the priority makes no difference.
@@ -39,16 +39,16 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
     stream: *mut CUstream,
     flags: c_uint,
     _priority: c_int,
-) -> Result {
+) -> ResultCode {
     // SAFETY: the caller vouches for `stream`.
-    enter("cuStreamCreateWithPriority", Needs::Context, |call| unsafe {
+    enter("cuStreamCreateWithPriority", CallNeeds::Context, |call| unsafe {
         create(call, stream, flags)
     })
 }
 
 /// # Safety
 /// `stream` must be null or writable.
-unsafe fn create(call: &Call, stream: *mut CUstream, flags: c_uint) -> Outcome {
+unsafe fn create(call: &DriverCall, stream: *mut CUstream, flags: c_uint) -> DriverResult {
     not_null(stream)?;
     let created = call.driver()?.create_stream(call.context()?, kind(flags)?, flags)?;
     // SAFETY: the caller vouches for `stream`.
@@ -56,29 +56,29 @@ unsafe fn create(call: &Call, stream: *mut CUstream, flags: c_uint) -> Outcome {
 }
 
 /// The kind of stream that these flags ask for.
-pub(super) fn kind(flags: c_uint) -> Outcome<Kind> {
+pub(super) fn kind(flags: c_uint) -> DriverResult<StreamKind> {
     match flags {
-        0 => Ok(Kind::Blocking),
-        NON_BLOCKING => Ok(Kind::NonBlocking),
-        _ => Err(Status::INVALID_VALUE),
+        0 => Ok(StreamKind::Blocking),
+        NON_BLOCKING => Ok(StreamKind::NonBlocking),
+        _ => Err(ErrorCode::INVALID_VALUE),
     }
 }
 
 /// Destroys a stream; what is queued in it is still carried out.
 #[no_mangle]
-pub extern "C" fn cuStreamDestroy_v2(stream: CUstream) -> Result {
-    enter("cuStreamDestroy_v2", Needs::Context, |call| call.driver()?.destroy_stream(stream))
+pub extern "C" fn cuStreamDestroy_v2(stream: CUstream) -> ResultCode {
+    enter("cuStreamDestroy_v2", CallNeeds::Context, |call| call.driver()?.destroy_stream(stream))
 }
 
-fn find(call: &Call, stream: CUstream) -> Outcome<(Arc<Context>, Arc<Stream>)> {
+fn find(call: &DriverCall, stream: CUstream) -> DriverResult<(Arc<Context>, Arc<DriverStream>)> {
     call.driver()?.stream(stream, call.context()?)
 }
 
 /// Waits for the work of a stream; for the legacy default stream, also for
 /// that of all blocking streams.
 #[no_mangle]
-pub extern "C" fn cuStreamSynchronize(stream: CUstream) -> Result {
-    enter("cuStreamSynchronize", Needs::Context, |call| {
+pub extern "C" fn cuStreamSynchronize(stream: CUstream) -> ResultCode {
+    enter("cuStreamSynchronize", CallNeeds::Context, |call| {
         let (context, stream) = find(call, stream)?;
         capture::check_wait(context.handle, &stream)?;
         call.wait(&context.pending_in(&stream))?;
@@ -88,8 +88,8 @@ pub extern "C" fn cuStreamSynchronize(stream: CUstream) -> Result {
 
 /// Whether the work of a stream is done.
 #[no_mangle]
-pub extern "C" fn cuStreamQuery(stream: CUstream) -> Result {
-    enter("cuStreamQuery", Needs::Context, |call| {
+pub extern "C" fn cuStreamQuery(stream: CUstream) -> ResultCode {
+    enter("cuStreamQuery", CallNeeds::Context, |call| {
         let (context, stream) = find(call, stream)?;
         capture::check_wait(context.handle, &stream)?;
         let done = context.pending_in(&stream).is_empty();
@@ -97,17 +97,17 @@ pub extern "C" fn cuStreamQuery(stream: CUstream) -> Result {
         if done {
             Ok(())
         } else {
-            Err(Status::NOT_READY)
+            Err(ErrorCode::NOT_READY)
         }
     })
 }
 
 /// Makes later work of a stream wait for an event as it was last recorded.
 #[no_mangle]
-pub extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint) -> Result {
-    enter("cuStreamWaitEvent", Needs::Context, |call| {
+pub extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint) -> ResultCode {
+    enter("cuStreamWaitEvent", CallNeeds::Context, |call| {
         if flags > 1 {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         let stream = call.own_stream(stream)?;
         let event = call.driver()?.event(event)?;
@@ -124,8 +124,8 @@ pub extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_u
 /// # Safety
 /// `context` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext) -> Result {
-    enter("cuStreamGetCtx", Needs::Context, |call| {
+pub unsafe extern "C" fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext) -> ResultCode {
+    enter("cuStreamGetCtx", CallNeeds::Context, |call| {
         let (owner, stream) = find(call, stream)?;
         // Seen on driver 580: an error for the legacy stream while a blocking one is captured.
         capture::status(owner.handle, &stream)?;
@@ -140,8 +140,8 @@ pub unsafe extern "C" fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontex
 /// # Safety
 /// `flags` must be null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cuStreamGetFlags(stream: CUstream, flags: *mut c_uint) -> Result {
-    enter("cuStreamGetFlags", Needs::Context, |call| {
+pub unsafe extern "C" fn cuStreamGetFlags(stream: CUstream, flags: *mut c_uint) -> ResultCode {
+    enter("cuStreamGetFlags", CallNeeds::Context, |call| {
         let (_, stream) = find(call, stream)?;
         // SAFETY: the caller vouches for `flags`.
         unsafe { give(flags, stream.flags) }
@@ -159,9 +159,9 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
     stream: CUstream,
     function: HostFunction,
     user_data: *mut c_void,
-) -> Result {
-    enter("cuLaunchHostFunc", Needs::Context, |call| {
-        let function = function.ok_or(Status::INVALID_VALUE)?;
+) -> ResultCode {
+    enter("cuLaunchHostFunc", CallNeeds::Context, |call| {
+        let function = function.ok_or(ErrorCode::INVALID_VALUE)?;
         let stream = call.own_stream(stream)?;
         let data = user_data.expose_provenance();
         let work = move || {

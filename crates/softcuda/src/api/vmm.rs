@@ -5,13 +5,13 @@
 
 use std::ffi::{c_int, c_ulonglong};
 
-use super::entry::{enter, give, not_null, Needs};
+use super::entry::{enter, give, not_null, CallNeeds};
 use crate::abi::{
-    AccessDesc, AllocationProp, CUdeviceptr, CUmemGenericAllocationHandle, Location, Result,
+    AccessDesc, AllocationProp, CUdeviceptr, CUmemGenericAllocationHandle, Location, ResultCode,
     ALLOCATION_PINNED, LOCATION_DEVICE,
 };
 use crate::address_space::GRANULARITY;
-use crate::status::Status;
+use crate::status::ErrorCode;
 
 /// The unit of sizes and addresses: 2 MiB, whichever is asked for.
 ///
@@ -22,15 +22,15 @@ pub unsafe extern "C" fn cuMemGetAllocationGranularity(
     granularity: *mut usize,
     properties: *const AllocationProp,
     option: c_int,
-) -> Result {
-    enter("cuMemGetAllocationGranularity", Needs::NoBrokenContext, |call| {
+) -> ResultCode {
+    enter("cuMemGetAllocationGranularity", CallNeeds::NoBrokenContext, |call| {
         // SAFETY: the caller vouches for `properties`.
-        let properties = unsafe { properties.as_ref() }.ok_or(Status::INVALID_VALUE)?;
+        let properties = unsafe { properties.as_ref() }.ok_or(ErrorCode::INVALID_VALUE)?;
         let known = properties.kind == ALLOCATION_PINNED
             && properties.location.kind == LOCATION_DEVICE
             && (0..=1).contains(&option);
         if !known {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         call.driver()?.device(properties.location.id)?;
         // SAFETY: the caller vouches for `granularity`.
@@ -49,11 +49,11 @@ pub unsafe extern "C" fn cuMemAddressReserve(
     alignment: usize,
     wish: CUdeviceptr,
     flags: c_ulonglong,
-) -> Result {
-    enter("cuMemAddressReserve", Needs::NoBrokenContext, |call| {
+) -> ResultCode {
+    enter("cuMemAddressReserve", CallNeeds::NoBrokenContext, |call| {
         not_null(address)?;
         if flags != 0 {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         let start = call.driver()?.memory.reserve(size as u64, alignment as u64, wish)?;
         // SAFETY: the caller vouches for `address`.
@@ -63,8 +63,8 @@ pub unsafe extern "C" fn cuMemAddressReserve(
 
 /// Gives a whole reservation back, which must hold no mapping.
 #[no_mangle]
-pub extern "C" fn cuMemAddressFree(address: CUdeviceptr, size: usize) -> Result {
-    enter("cuMemAddressFree", Needs::NoBrokenContext, |call| {
+pub extern "C" fn cuMemAddressFree(address: CUdeviceptr, size: usize) -> ResultCode {
+    enter("cuMemAddressFree", CallNeeds::NoBrokenContext, |call| {
         call.driver()?.memory.unreserve(address, size as u64)
     })
 }
@@ -79,13 +79,13 @@ pub unsafe extern "C" fn cuMemCreate(
     size: usize,
     properties: *const AllocationProp,
     flags: c_ulonglong,
-) -> Result {
-    enter("cuMemCreate", Needs::NoBrokenContext, |call| {
+) -> ResultCode {
+    enter("cuMemCreate", CallNeeds::NoBrokenContext, |call| {
         not_null(handle)?;
         // SAFETY: the caller vouches for `properties`.
-        let properties = unsafe { properties.as_ref() }.ok_or(Status::INVALID_VALUE)?;
+        let properties = unsafe { properties.as_ref() }.ok_or(ErrorCode::INVALID_VALUE)?;
         if flags != 0 {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         let created = call.driver()?.memory.create(size as u64, properties)?;
         // SAFETY: the caller vouches for `handle`.
@@ -95,8 +95,8 @@ pub unsafe extern "C" fn cuMemCreate(
 
 /// Ends a handle; the memory lives on where it is mapped.
 #[no_mangle]
-pub extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> Result {
-    enter("cuMemRelease", Needs::NoBrokenContext, |call| call.driver()?.memory.release(handle))
+pub extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> ResultCode {
+    enter("cuMemRelease", CallNeeds::NoBrokenContext, |call| call.driver()?.memory.release(handle))
 }
 
 /// Maps physical memory at reserved addresses; nobody may touch it yet.
@@ -107,10 +107,10 @@ pub extern "C" fn cuMemMap(
     offset: usize,
     handle: CUmemGenericAllocationHandle,
     flags: c_ulonglong,
-) -> Result {
-    enter("cuMemMap", Needs::NoBrokenContext, |call| {
+) -> ResultCode {
+    enter("cuMemMap", CallNeeds::NoBrokenContext, |call| {
         if flags != 0 {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         call.driver()?.memory.map(address, size as u64, offset as u64, handle)
     })
@@ -118,8 +118,8 @@ pub extern "C" fn cuMemMap(
 
 /// Removes whole mappings.
 #[no_mangle]
-pub extern "C" fn cuMemUnmap(address: CUdeviceptr, size: usize) -> Result {
-    enter("cuMemUnmap", Needs::NoBrokenContext, |call| {
+pub extern "C" fn cuMemUnmap(address: CUdeviceptr, size: usize) -> ResultCode {
+    enter("cuMemUnmap", CallNeeds::NoBrokenContext, |call| {
         call.driver()?.memory.unmap(address, size as u64)
     })
 }
@@ -134,10 +134,10 @@ pub unsafe extern "C" fn cuMemSetAccess(
     size: usize,
     grants: *const AccessDesc,
     count: usize,
-) -> Result {
-    enter("cuMemSetAccess", Needs::NoBrokenContext, |call| {
+) -> ResultCode {
+    enter("cuMemSetAccess", CallNeeds::NoBrokenContext, |call| {
         if grants.is_null() {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         // SAFETY: the caller vouches for `grants`.
         let grants = unsafe { std::slice::from_raw_parts(grants, count) };
@@ -154,10 +154,10 @@ pub unsafe extern "C" fn cuMemGetAccess(
     flags: *mut c_ulonglong,
     location: *const Location,
     address: CUdeviceptr,
-) -> Result {
-    enter("cuMemGetAccess", Needs::NoBrokenContext, |call| {
+) -> ResultCode {
+    enter("cuMemGetAccess", CallNeeds::NoBrokenContext, |call| {
         // SAFETY: the caller vouches for `location`.
-        let location = unsafe { location.as_ref() }.ok_or(Status::INVALID_VALUE)?;
+        let location = unsafe { location.as_ref() }.ok_or(ErrorCode::INVALID_VALUE)?;
         let granted = call.driver()?.memory.access_of(address, location.kind, location.id)?;
         // SAFETY: the caller vouches for `flags`.
         unsafe { give(flags, c_ulonglong::from(granted)) }

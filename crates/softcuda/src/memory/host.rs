@@ -5,10 +5,10 @@ use std::ptr::{null_mut, with_exposed_provenance_mut};
 use std::sync::Arc;
 
 use crate::in_flight;
-use crate::memory::managed::Managed;
-use crate::memory::{span, Memory};
+use crate::memory::managed::ManagedAllocation;
+use crate::memory::{span, DriverMemory};
 use crate::misuse;
-use crate::status::{Outcome, Status};
+use crate::status::{DriverResult, ErrorCode};
 use crate::sync::lock;
 use crate::transfer;
 
@@ -23,7 +23,7 @@ pub(super) struct HostRange {
     /// The ordinal of that context's device.
     pub(super) device: usize,
     /// Of managed memory, its pages.
-    pub(super) managed: Option<Arc<Managed>>,
+    pub(super) managed: Option<Arc<ManagedAllocation>>,
 }
 
 /// How a host range came to be known.
@@ -37,13 +37,18 @@ pub(crate) enum HostKind {
     Registered,
 }
 
-impl Memory {
+impl DriverMemory {
     /// Allocates managed memory, of zeros.
-    pub(crate) fn allocate_managed(&self, device: usize, context: u64, bytes: u64) -> Outcome<u64> {
+    pub(crate) fn allocate_managed(
+        &self,
+        device: usize,
+        context: u64,
+        bytes: u64,
+    ) -> DriverResult<u64> {
         if bytes == 0 {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
-        let managed = Managed::new(bytes)?;
+        let managed = ManagedAllocation::new(bytes)?;
         let range = managed.range.clone();
         let start = range.start;
         let mut state = lock(&self.state);
@@ -53,11 +58,16 @@ impl Memory {
     }
 
     /// Allocates page-locked memory, of zeros.
-    pub(crate) fn allocate_pinned(&self, device: usize, context: u64, bytes: u64) -> Outcome<u64> {
+    pub(crate) fn allocate_pinned(
+        &self,
+        device: usize,
+        context: u64,
+        bytes: u64,
+    ) -> DriverResult<u64> {
         if bytes == 0 {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
-        let size = usize::try_from(bytes).map_err(|_| Status::OUT_OF_MEMORY)?;
+        let size = usize::try_from(bytes).map_err(|_| ErrorCode::OUT_OF_MEMORY)?;
         let mut state = lock(&self.state);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -65,7 +75,7 @@ impl Memory {
         // memory that anyone has.
         let start = unsafe { libc::mmap(null_mut(), size, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
-            return Err(Status::OUT_OF_MEMORY);
+            return Err(ErrorCode::OUT_OF_MEMORY);
         }
         let start = start.expose_provenance() as u64;
         let id = state.fresh_id();
@@ -83,15 +93,15 @@ impl Memory {
         start: u64,
         bytes: u64,
         stall: impl FnOnce(),
-    ) -> Outcome {
+    ) -> DriverResult {
         let range = span(start, bytes)?;
         {
             let state = lock(&self.state);
             if state.space.reaches_into(&range) || !is_mapped(start, bytes) {
-                return Err(Status::INVALID_VALUE);
+                return Err(ErrorCode::INVALID_VALUE);
             }
             if state.host.overlaps(&range) {
-                return Err(Status::HOST_MEMORY_ALREADY_REGISTERED);
+                return Err(ErrorCode::HOST_MEMORY_ALREADY_REGISTERED);
             }
         }
         let copied_before = in_flight::touches(&range);
@@ -102,7 +112,7 @@ impl Memory {
         });
         let mut state = lock(&self.state);
         if state.host.overlaps(&range) {
-            return Err(Status::HOST_MEMORY_ALREADY_REGISTERED);
+            return Err(ErrorCode::HOST_MEMORY_ALREADY_REGISTERED);
         }
         // From here on a copy finds the range registered.
         if copied_before || in_flight::touches(&range) {
@@ -116,25 +126,25 @@ impl Memory {
     }
 
     /// Ends the registration that begins at `start`.
-    pub(crate) fn unregister(&self, start: u64) -> Outcome {
+    pub(crate) fn unregister(&self, start: u64) -> DriverResult {
         self.remove_host(
             "cuMemHostUnregister",
             start,
             |kind| kind == HostKind::Registered,
-            Status::HOST_MEMORY_NOT_REGISTERED,
+            ErrorCode::HOST_MEMORY_NOT_REGISTERED,
         )
     }
 
     /// Frees the page-locked memory that begins at `start`.
-    pub(crate) fn free_pinned(&self, start: u64) -> Outcome {
+    pub(crate) fn free_pinned(&self, start: u64) -> DriverResult {
         let wanted = |kind| kind == HostKind::Allocated;
-        self.remove_host("cuMemFreeHost", start, wanted, Status::INVALID_VALUE)
+        self.remove_host("cuMemFreeHost", start, wanted, ErrorCode::INVALID_VALUE)
     }
 
     /// Frees the managed memory that begins at `start`.
-    pub(crate) fn free_managed(&self, start: u64) -> Outcome {
+    pub(crate) fn free_managed(&self, start: u64) -> DriverResult {
         let wanted = |kind| kind == HostKind::Managed;
-        self.remove_host("cuMemFree_v2", start, wanted, Status::INVALID_VALUE)
+        self.remove_host("cuMemFree_v2", start, wanted, ErrorCode::INVALID_VALUE)
     }
 
     /// Forgets the range that begins at `start` if it is `wanted`, and frees
@@ -144,8 +154,8 @@ impl Memory {
         caller: &str,
         start: u64,
         wanted: impl Fn(HostKind) -> bool,
-        otherwise: Status,
-    ) -> Outcome {
+        otherwise: ErrorCode,
+    ) -> DriverResult {
         let (mut state, range) = self.when_unused(caller, |state| {
             state
                 .host
@@ -174,7 +184,7 @@ impl Memory {
     }
 
     /// The managed allocation that an address lies in.
-    pub(crate) fn managed(&self, address: u64) -> Option<Arc<Managed>> {
+    pub(crate) fn managed(&self, address: u64) -> Option<Arc<ManagedAllocation>> {
         lock(&self.state).host.containing(address).and_then(|(_, found)| found.managed.clone())
     }
 

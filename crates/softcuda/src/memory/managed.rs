@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crate::address_space::GRANULARITY as BLOCK;
 use crate::config;
-use crate::memory::{Access, Memory};
+use crate::memory::{DriverMemory, MemoryAccess};
 use crate::physical::memory_file;
-use crate::status::{Outcome, Status};
+use crate::status::{DriverResult, ErrorCode};
 use crate::sync::lock;
 
 /// `CU_DEVICE_CPU`.
@@ -37,7 +37,7 @@ enum Home {
 
 /// What a program can advise, or ask for, about a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Advice {
+pub(crate) enum RangeAdvice {
     ReadMostly(bool),
     /// A device, the processor, or [`NOWHERE`].
     Preferred(i32),
@@ -47,14 +47,14 @@ pub(crate) enum Advice {
 
 /// What a program is told about a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Question {
+pub(crate) enum AdviceQuestion {
     ReadMostly,
     Preferred,
     LastPrefetch,
 }
 
 #[derive(Debug, Clone)]
-struct Block {
+struct ManagedBlock {
     home: Home,
     read_mostly: bool,
     preferred: i32,
@@ -64,30 +64,30 @@ struct Block {
 
 /// One allocation.
 #[derive(Debug)]
-pub(crate) struct Managed {
+pub(crate) struct ManagedAllocation {
     /// Where the program has it.
     pub(crate) range: Range<u64>,
     /// Where the device's work is done.
     alias: u64,
-    blocks: Mutex<Vec<Block>>,
+    blocks: Mutex<Vec<ManagedBlock>>,
 }
 
 /// The blocks that are on devices, and how many bytes have moved.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub(crate) struct ResidentBlocks {
     /// The oldest first; some may have gone back to the host.
-    resident: Mutex<VecDeque<(Weak<Managed>, usize)>>,
+    resident: Mutex<VecDeque<(Weak<ManagedAllocation>, usize)>>,
     to_device: AtomicU64,
     to_host: AtomicU64,
 }
 
-impl Managed {
+impl ManagedAllocation {
     /// Maps `bytes` of zeros.
-    pub(super) fn new(bytes: u64) -> Outcome<Arc<Managed>> {
-        let size = usize::try_from(bytes).map_err(|_| Status::OUT_OF_MEMORY)?;
+    pub(super) fn new(bytes: u64) -> DriverResult<Arc<ManagedAllocation>> {
+        let size = usize::try_from(bytes).map_err(|_| ErrorCode::OUT_OF_MEMORY)?;
         let file = memory_file(bytes)?;
         let (start, alias) = (map(&file, size)?, map(&file, size)?);
-        let new = Block {
+        let new = ManagedBlock {
             home: Home::Nowhere,
             read_mostly: false,
             preferred: NOWHERE,
@@ -95,7 +95,7 @@ impl Managed {
             accessed_by: Vec::new(),
         };
         let blocks = Mutex::new(vec![new; bytes.div_ceil(BLOCK) as usize]);
-        Ok(Arc::new(Managed { range: start..start + bytes, alias, blocks }))
+        Ok(Arc::new(ManagedAllocation { range: start..start + bytes, alias, blocks }))
     }
 
     /// Where the device's work finds an address of the program's.
@@ -116,12 +116,12 @@ impl Managed {
     }
 
     /// Keeps what a program advises.
-    pub(crate) fn advise(&self, range: &Range<u64>, advice: Advice) {
+    pub(crate) fn advise(&self, range: &Range<u64>, advice: RangeAdvice) {
         for block in &mut lock(&self.blocks)[self.of(range)] {
             match advice {
-                Advice::ReadMostly(set) => block.read_mostly = set,
-                Advice::Preferred(place) => block.preferred = place,
-                Advice::AccessedBy(who, set) => {
+                RangeAdvice::ReadMostly(set) => block.read_mostly = set,
+                RangeAdvice::Preferred(place) => block.preferred = place,
+                RangeAdvice::AccessedBy(who, set) => {
                     block.accessed_by.retain(|known| *known != who);
                     block.accessed_by.extend(set.then_some(who));
                 }
@@ -130,15 +130,15 @@ impl Managed {
     }
 
     /// What was asked for, if it is the same in all of the range.
-    pub(crate) fn answer(&self, range: &Range<u64>, question: Question) -> i32 {
-        let of = |block: &Block| match question {
-            Question::ReadMostly => i32::from(block.read_mostly),
-            Question::Preferred => block.preferred,
-            Question::LastPrefetch => block.last_prefetch,
+    pub(crate) fn answer(&self, range: &Range<u64>, question: AdviceQuestion) -> i32 {
+        let of = |block: &ManagedBlock| match question {
+            AdviceQuestion::ReadMostly => i32::from(block.read_mostly),
+            AdviceQuestion::Preferred => block.preferred,
+            AdviceQuestion::LastPrefetch => block.last_prefetch,
         };
         let blocks = lock(&self.blocks);
         let blocks = &blocks[self.of(range)];
-        let otherwise = if question == Question::ReadMostly { 0 } else { NOWHERE };
+        let otherwise = if question == AdviceQuestion::ReadMostly { 0 } else { NOWHERE };
         let first = of(&blocks[0]);
         if blocks.iter().all(|block| of(block) == first) {
             first
@@ -166,7 +166,7 @@ impl Managed {
     }
 }
 
-impl Drop for Managed {
+impl Drop for ManagedAllocation {
     fn drop(&mut self) {
         let size = (self.range.end - self.range.start) as usize;
         for start in [self.range.start, self.alias] {
@@ -176,7 +176,7 @@ impl Drop for Managed {
     }
 }
 
-impl Pool {
+impl ResidentBlocks {
     /// Bytes that have moved to a device, and to the host.
     fn moved(&self) -> (u64, u64) {
         self.forget_those_gone(&mut lock(&self.resident));
@@ -187,7 +187,7 @@ impl Pool {
     pub(super) fn on(&self, device: usize) -> u64 {
         let mut resident = lock(&self.resident);
         self.forget_those_gone(&mut resident);
-        let on = |(managed, block): &(Weak<Managed>, usize)| {
+        let on = |(managed, block): &(Weak<ManagedAllocation>, usize)| {
             let managed = managed.upgrade()?;
             let home = lock(&managed.blocks)[*block].home;
             let range = managed.addresses(*block);
@@ -199,7 +199,13 @@ impl Pool {
     }
 
     /// A device works on a range, for which it has `room` bytes in all: pages move.
-    fn touch(&self, managed: &Arc<Managed>, range: &Range<u64>, access: Access, room: u64) {
+    fn touch(
+        &self,
+        managed: &Arc<ManagedAllocation>,
+        range: &Range<u64>,
+        access: MemoryAccess,
+        room: u64,
+    ) {
         let mut resident = lock(&self.resident);
         for number in managed.of(range) {
             let mut blocks = lock(&managed.blocks);
@@ -215,7 +221,13 @@ impl Pool {
         }
     }
 
-    fn to_device(&self, managed: &Managed, number: usize, block: &mut Block, access: Access) {
+    fn to_device(
+        &self,
+        managed: &ManagedAllocation,
+        number: usize,
+        block: &mut ManagedBlock,
+        access: MemoryAccess,
+    ) {
         let Range { start, end } = managed.addresses(number);
         let (duplicates, here) = (block.read_mostly && !access.writes, access.device);
         let moved = match block.home {
@@ -237,12 +249,18 @@ impl Pool {
     }
 
     /// What a program asks to be moved.
-    pub(super) fn prefetch(&self, managed: &Arc<Managed>, range: &Range<u64>, to: i32, room: u64) {
+    pub(super) fn prefetch(
+        &self,
+        managed: &Arc<ManagedAllocation>,
+        range: &Range<u64>,
+        to: i32,
+        room: u64,
+    ) {
         for block in &mut lock(&managed.blocks)[managed.of(range)] {
             block.last_prefetch = to;
         }
         if let Ok(device) = usize::try_from(to) {
-            let access = Access { device, writes: false, by_kernel: false };
+            let access = MemoryAccess { device, writes: false, by_kernel: false };
             return self.touch(managed, range, access, room);
         }
         for number in managed.of(range) {
@@ -252,7 +270,7 @@ impl Pool {
         }
     }
 
-    fn to_host(&self, managed: &Managed, number: usize, block: &mut Block) {
+    fn to_host(&self, managed: &ManagedAllocation, number: usize, block: &mut ManagedBlock) {
         if let Home::Device(_) = block.home {
             let Range { start, end } = managed.addresses(number);
             self.to_host.fetch_add(end - start, Ordering::Relaxed);
@@ -262,7 +280,7 @@ impl Pool {
     }
 
     /// Notices that the host has touched a block.
-    fn refresh(&self, managed: &Managed, number: usize, block: &mut Block) {
+    fn refresh(&self, managed: &ManagedAllocation, number: usize, block: &mut ManagedBlock) {
         let (from, range) = (block.home, managed.addresses(number));
         if !matches!(from, Home::Nowhere | Home::Device(_)) || !is_present(&range) {
             return;
@@ -278,11 +296,11 @@ impl Pool {
 
     fn note(
         &self,
-        resident: &mut VecDeque<(Weak<Managed>, usize)>,
-        managed: &Arc<Managed>,
+        resident: &mut VecDeque<(Weak<ManagedAllocation>, usize)>,
+        managed: &Arc<ManagedAllocation>,
         number: usize,
     ) {
-        let is_same = |(other, block): &(Weak<Managed>, usize)| {
+        let is_same = |(other, block): &(Weak<ManagedAllocation>, usize)| {
             *block == number && std::ptr::eq(other.as_ptr(), Arc::as_ptr(managed))
         };
         if !resident.iter().any(is_same) {
@@ -293,8 +311,8 @@ impl Pool {
     /// Moves the oldest blocks to the host until the device has room, but not the one just touched.
     fn evict(
         &self,
-        resident: &mut VecDeque<(Weak<Managed>, usize)>,
-        (touched, own): (&Arc<Managed>, usize),
+        resident: &mut VecDeque<(Weak<ManagedAllocation>, usize)>,
+        (touched, own): (&Arc<ManagedAllocation>, usize),
         room: u64,
     ) {
         while resident.len() as u64 * BLOCK > room {
@@ -314,7 +332,7 @@ impl Pool {
     }
 
     /// Drops blocks that were freed, or that the host has taken back.
-    fn forget_those_gone(&self, resident: &mut VecDeque<(Weak<Managed>, usize)>) {
+    fn forget_those_gone(&self, resident: &mut VecDeque<(Weak<ManagedAllocation>, usize)>) {
         resident.retain(|(managed, number)| {
             let Some(managed) = managed.upgrade() else { return false };
             let mut blocks = lock(&managed.blocks);
@@ -325,15 +343,20 @@ impl Pool {
     }
 }
 
-impl Memory {
+impl DriverMemory {
     /// Has a device work on a range of managed memory: pages move. Returns where it does.
-    pub(super) fn bring(&self, managed: &Arc<Managed>, range: &Range<u64>, access: Access) -> u64 {
+    pub(super) fn bring(
+        &self,
+        managed: &Arc<ManagedAllocation>,
+        range: &Range<u64>,
+        access: MemoryAccess,
+    ) -> u64 {
         self.pool.touch(managed, range, access, self.room_for_managed(access.device));
         managed.alias(range.start)
     }
 
     /// Moves a range to a device or the host.
-    pub(crate) fn prefetch(&self, managed: &Arc<Managed>, range: &Range<u64>, to: i32) {
+    pub(crate) fn prefetch(&self, managed: &Arc<ManagedAllocation>, range: &Range<u64>, to: i32) {
         let room = usize::try_from(to).map_or(0, |device| self.room_for_managed(device));
         self.pool.prefetch(managed, range, to, room);
     }
@@ -349,14 +372,14 @@ impl Memory {
 }
 
 /// Maps a memory file at an address with the alignment of blocks. Forked children do not get it, as from the driver.
-fn map(file: &std::os::fd::OwnedFd, size: usize) -> Outcome<u64> {
+fn map(file: &std::os::fd::OwnedFd, size: usize) -> DriverResult<u64> {
     use std::os::fd::AsRawFd as _;
-    let room = size.checked_add(BLOCK as usize).ok_or(Status::OUT_OF_MEMORY)?;
+    let room = size.checked_add(BLOCK as usize).ok_or(ErrorCode::OUT_OF_MEMORY)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping at an address the system chooses touches no memory that anyone has.
     let base = unsafe { libc::mmap(null_mut(), room, libc::PROT_NONE, flags, -1, 0) };
     if base == libc::MAP_FAILED {
-        return Err(Status::OUT_OF_MEMORY);
+        return Err(ErrorCode::OUT_OF_MEMORY);
     }
     let base = base.expose_provenance();
     let start = base.next_multiple_of(BLOCK as usize);
@@ -375,7 +398,7 @@ fn map(file: &std::os::fd::OwnedFd, size: usize) -> Outcome<u64> {
         }
         if mapped == libc::MAP_FAILED {
             libc::munmap(at(start), pages);
-            return Err(Status::OUT_OF_MEMORY);
+            return Err(ErrorCode::OUT_OF_MEMORY);
         }
         libc::madvise(at(start), size, libc::MADV_DONTFORK);
     }

@@ -13,8 +13,8 @@ mod managed;
 mod query;
 
 pub(crate) use host::HostKind;
-use managed::Pool;
-pub(crate) use managed::{Advice, Managed, Question, CPU, NOWHERE};
+use managed::ResidentBlocks;
+pub(crate) use managed::{AdviceQuestion, ManagedAllocation, RangeAdvice, CPU, NOWHERE};
 pub(crate) use query::{PointerInfo, PointerKind};
 
 use std::collections::HashMap;
@@ -25,35 +25,35 @@ use crate::address_space::AddressSpace;
 use crate::in_flight::{self, InUse};
 use crate::intervals::Intervals;
 use crate::misuse;
-use crate::physical::{Meter, Physical};
-use crate::status::{Outcome, Status};
+use crate::physical::{Meter, PhysicalMemory};
+use crate::status::{DriverResult, ErrorCode};
 use crate::sync::lock;
 
-use device::{DeviceRange, Use};
+use device::{DeviceMemory, Use};
 use host::HostRange;
 
 /// All memory.
-pub(crate) struct Memory {
-    state: Mutex<State>,
+pub(crate) struct DriverMemory {
+    state: Mutex<Allocations>,
     meter: Arc<Meter>,
     /// The managed memory that is on devices.
-    pool: Pool,
+    pool: ResidentBlocks,
     devices: usize,
 }
 
-struct State {
+struct Allocations {
     space: AddressSpace,
     /// Addresses that programs reserved; plain allocations are not among them.
     reserved: Intervals<()>,
     /// Device memory that exists, by device address.
-    device: Intervals<DeviceRange>,
+    device: Intervals<DeviceMemory>,
     /// Managed, pinned and registered memory, by host address.
     host: Intervals<HostRange>,
-    handles: HashMap<u64, Arc<Physical>>,
+    handles: HashMap<u64, Arc<PhysicalMemory>>,
     next_id: u64,
 }
 
-impl State {
+impl Allocations {
     fn fresh_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
@@ -62,7 +62,7 @@ impl State {
 
 /// The side of an address, as the call says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum AddressSide {
     /// A device address.
     Device,
     /// A host address.
@@ -73,7 +73,7 @@ pub(crate) enum Side {
 
 /// The purpose for which memory is touched, and the device concerned.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Access {
+pub(crate) struct MemoryAccess {
     /// The device that does it.
     pub(crate) device: usize,
     /// Whether it writes.
@@ -84,7 +84,7 @@ pub(crate) struct Access {
 
 /// The kind of memory of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MemoryKind {
+pub(crate) enum RangeKind {
     /// Device memory.
     Device,
     /// Managed memory, which counts as the device's.
@@ -95,7 +95,7 @@ pub(crate) enum MemoryKind {
     Pageable,
 }
 
-impl MemoryKind {
+impl RangeKind {
     /// Whether a copy treats it as being on the device.
     pub(crate) fn is_on_device(self) -> bool {
         matches!(self, Self::Device | Self::Managed)
@@ -107,15 +107,15 @@ impl MemoryKind {
 pub(crate) struct Operand {
     address: u64,
     /// The kind of the memory.
-    pub(crate) place: MemoryKind,
+    pub(crate) place: RangeKind,
     /// Of managed memory, its pages, the range, and what is done to it.
-    managed: Option<(Arc<Managed>, Range<u64>, Access)>,
+    managed: Option<(Arc<ManagedAllocation>, Range<u64>, MemoryAccess)>,
     _in_use: InUse,
 }
 
 impl Operand {
     /// Where this library reads and writes it; managed pages move there.
-    pub(crate) fn bring(&self, memory: Option<&Memory>) -> u64 {
+    pub(crate) fn bring(&self, memory: Option<&DriverMemory>) -> u64 {
         match (&self.managed, memory) {
             (Some((managed, range, access)), Some(memory)) => memory.bring(managed, range, *access),
             _ => self.address,
@@ -123,10 +123,10 @@ impl Operand {
     }
 }
 
-impl Memory {
+impl DriverMemory {
     /// No memory yet, on so many devices.
-    pub(crate) fn new(devices: usize) -> Outcome<Self> {
-        let state = State {
+    pub(crate) fn new(devices: usize) -> DriverResult<Self> {
+        let state = Allocations {
             space: AddressSpace::new()?,
             reserved: Intervals::default(),
             device: Intervals::default(),
@@ -135,7 +135,7 @@ impl Memory {
             next_id: 0,
         };
         let meter = Meter::new(devices);
-        Ok(Self { state: Mutex::new(state), meter, pool: Pool::default(), devices })
+        Ok(Self { state: Mutex::new(state), meter, pool: ResidentBlocks::default(), devices })
     }
 
     /// Bytes of `device` in use.
@@ -151,9 +151,9 @@ impl Memory {
         &self,
         address: u64,
         bytes: u64,
-        side: Side,
-        access: Access,
-    ) -> Outcome<Operand> {
+        side: AddressSide,
+        access: MemoryAccess,
+    ) -> DriverResult<Operand> {
         let range = span(address, bytes)?;
         let state = lock(&self.state);
         state.operand(range, side, access)
@@ -161,12 +161,16 @@ impl Memory {
 
     /// The whole range around `address` (an allocation, a mapping or a registration), to be
     /// touched.
-    pub(crate) fn window(&self, address: u64, access: Access) -> Outcome<(Range<u64>, Operand)> {
+    pub(crate) fn window(
+        &self,
+        address: u64,
+        access: MemoryAccess,
+    ) -> DriverResult<(Range<u64>, Operand)> {
         let state = lock(&self.state);
         let device = state.device.containing(address).map(|(range, _)| range);
         let range = device.or_else(|| state.host.containing(address).map(|(range, _)| range));
-        let range = range.ok_or(Status::ILLEGAL_ADDRESS)?;
-        let operand = state.operand(range.clone(), Side::Device, access)?;
+        let range = range.ok_or(ErrorCode::ILLEGAL_ADDRESS)?;
+        let operand = state.operand(range.clone(), AddressSide::Device, access)?;
         Ok((range, operand))
     }
 
@@ -175,8 +179,8 @@ impl Memory {
     fn when_unused(
         &self,
         caller: &str,
-        find: impl Fn(&State) -> Outcome<Range<u64>>,
-    ) -> Outcome<(MutexGuard<'_, State>, Range<u64>)> {
+        find: impl Fn(&Allocations) -> DriverResult<Range<u64>>,
+    ) -> DriverResult<(MutexGuard<'_, Allocations>, Range<u64>)> {
         let mut reported = false;
         loop {
             let state = lock(&self.state);
@@ -206,16 +210,21 @@ impl Memory {
             let _ = self.free("cuCtxDestroy", start);
         }
         for start in host {
-            let _ = self.remove_host("cuCtxDestroy", start, |_| true, Status::INVALID_VALUE);
+            let _ = self.remove_host("cuCtxDestroy", start, |_| true, ErrorCode::INVALID_VALUE);
         }
     }
 }
 
-impl State {
-    fn operand(&self, range: Range<u64>, side: Side, access: Access) -> Outcome<Operand> {
+impl Allocations {
+    fn operand(
+        &self,
+        range: Range<u64>,
+        side: AddressSide,
+        access: MemoryAccess,
+    ) -> DriverResult<Operand> {
         let (address, place) = self.find(&range, side, access)?;
         let found = match place {
-            MemoryKind::Managed => self.host.containing(range.start),
+            RangeKind::Managed => self.host.containing(range.start),
             _ => None,
         };
         let managed = found.and_then(|(_, found)| found.managed.clone());
@@ -223,15 +232,20 @@ impl State {
         Ok(Operand { address, place, managed, _in_use: in_flight::claim(range) })
     }
 
-    fn find(&self, range: &Range<u64>, side: Side, access: Access) -> Outcome<(u64, MemoryKind)> {
+    fn find(
+        &self,
+        range: &Range<u64>,
+        side: AddressSide,
+        access: MemoryAccess,
+    ) -> DriverResult<(u64, RangeKind)> {
         if self.space.reaches_into(range) {
-            if side == Side::Host {
-                return Err(Status::INVALID_VALUE);
+            if side == AddressSide::Host {
+                return Err(ErrorCode::INVALID_VALUE);
             }
             if !self.device.covered_by(range, |found| found.allows(access)) {
-                return Err(Status::ILLEGAL_ADDRESS);
+                return Err(ErrorCode::ILLEGAL_ADDRESS);
             }
-            return Ok((self.space.alias(range.start), MemoryKind::Device));
+            return Ok((self.space.alias(range.start), RangeKind::Device));
         }
         if let Some((whole, found)) = self.host.containing(range.start) {
             if range.end <= whole.end {
@@ -239,11 +253,11 @@ impl State {
             }
         }
         if self.host.overlaps(range) {
-            return Err(Status::INVALID_VALUE);
+            return Err(ErrorCode::INVALID_VALUE);
         }
         match side {
-            Side::Device => Err(Status::ILLEGAL_ADDRESS),
-            Side::Host | Side::Either => Ok((range.start, MemoryKind::Pageable)),
+            AddressSide::Device => Err(ErrorCode::ILLEGAL_ADDRESS),
+            AddressSide::Host | AddressSide::Either => Ok((range.start, RangeKind::Pageable)),
         }
     }
 
@@ -265,19 +279,19 @@ impl State {
 }
 
 impl HostKind {
-    fn place(self) -> MemoryKind {
+    fn place(self) -> RangeKind {
         match self {
-            Self::Managed => MemoryKind::Managed,
-            Self::Allocated | Self::Registered => MemoryKind::Pinned,
+            Self::Managed => RangeKind::Managed,
+            Self::Allocated | Self::Registered => RangeKind::Pinned,
         }
     }
 }
 
 /// The range of `bytes` at `address`, which must exist.
-fn span(address: u64, bytes: u64) -> Outcome<Range<u64>> {
-    let end = address.checked_add(bytes).ok_or(Status::INVALID_VALUE)?;
+fn span(address: u64, bytes: u64) -> DriverResult<Range<u64>> {
+    let end = address.checked_add(bytes).ok_or(ErrorCode::INVALID_VALUE)?;
     if address == 0 || bytes == 0 {
-        Err(Status::INVALID_VALUE)
+        Err(ErrorCode::INVALID_VALUE)
     } else {
         Ok(address..end)
     }

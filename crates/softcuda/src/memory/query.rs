@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::config;
 use crate::memory::device::Use;
-use crate::memory::{HostKind, Memory, State};
+use crate::memory::{Allocations, DriverMemory, HostKind};
 use crate::sync::lock;
 
 /// The kind of memory that a known pointer points to.
@@ -37,12 +37,12 @@ pub(crate) struct PointerInfo {
 /// The range that mapped memory is said to lie in. By the driver's manual it is the range of the
 /// reserved addresses ("not necessarily the address of the mapped region"); with some drivers it is
 /// the range of one handle.
-fn mapped_range(state: &State, address: u64, mapped: Range<u64>) -> Range<u64> {
+fn mapped_range(state: &Allocations, address: u64, mapped: Range<u64>) -> Range<u64> {
     let reserved = state.reserved.containing(address).map(|(range, ())| range);
     reserved.filter(|_| config::ranges_are_reservations()).unwrap_or(mapped)
 }
 
-impl Memory {
+impl DriverMemory {
     /// The memory that `address` points to, if it is known.
     pub(crate) fn describe(&self, address: u64) -> Option<PointerInfo> {
         let state = lock(&self.state);

@@ -1,10 +1,10 @@
 //! Calls of the module's functions.
 
-use super::instruction::{Code, Instruction};
-use super::scope::Scope;
+use super::instruction::{PtxInstruction, Statement};
+use super::scope::FunctionScope;
 
 /// `call (returned), function, (parameters)`: the first and the last may be missing.
-pub(super) fn call(scope: &mut Scope, it: &Instruction) -> Code {
+pub(super) fn call(scope: &mut FunctionScope, it: &PtxInstruction) -> Statement {
     let at = usize::from(it.operand(0)?.starts_with('('));
     let name = it.operand(at)?;
     let returned = if at == 1 { it.operand(0)? } else { "" };

@@ -1,8 +1,8 @@
 //! Floating-point instructions. For approximate ones (`.approx`) the C library's functions are used, which
 //! are more accurate.
 
-use super::instruction::{Code, Instruction};
-use super::scope::{c_type, Scope};
+use super::instruction::{PtxInstruction, Statement};
+use super::scope::{c_type, FunctionScope};
 
 /// The code of an instruction with operands `a`, `b` and `c`; `@` becomes the suffix of the type.
 fn formula(name: &str) -> Option<(usize, &'static str)> {
@@ -30,7 +30,7 @@ fn formula(name: &str) -> Option<(usize, &'static str)> {
 }
 
 /// Arithmetic and functions.
-pub(super) fn arithmetic(scope: &Scope, it: &Instruction) -> Code {
+pub(super) fn arithmetic(scope: &FunctionScope, it: &PtxInstruction) -> Statement {
     let kind = it.kind()?;
     let (count, code) = formula(it.name()).ok_or("it is not known for this type")?;
     let code = code.replace('@', if kind == "f64" { "" } else { "f" });
@@ -42,7 +42,12 @@ pub(super) fn arithmetic(scope: &Scope, it: &Instruction) -> Code {
 }
 
 /// `cvt` to floating point, from that or from an integer.
-pub(super) fn convert(scope: &Scope, it: &Instruction, from: &str, to: &str) -> Code {
+pub(super) fn convert(
+    scope: &FunctionScope,
+    it: &PtxInstruction,
+    from: &str,
+    to: &str,
+) -> Statement {
     let value = flushed(it, from, scope.value(it.operand(1)?, from)?);
     let code = match it.whole() {
         Some(function) if from.starts_with('f') => format!("{function}(a)"),
@@ -53,13 +58,13 @@ pub(super) fn convert(scope: &Scope, it: &Instruction, from: &str, to: &str) -> 
 
 /// The result of `code`, rounded as the instruction says.
 fn computed(
-    scope: &Scope,
-    it: &Instruction,
+    scope: &FunctionScope,
+    it: &PtxInstruction,
     kind: &str,
     operands: &[String],
     kinds: &[&str],
     code: &str,
-) -> Code {
+) -> Statement {
     let modes = [("rz", "FE_TOWARDZERO"), ("rm", "FE_DOWNWARD"), ("rp", "FE_UPWARD")];
     let mode = modes.iter().find(|(name, _)| it.has(name));
     // The compiler moves nothing that is volatile across a change of the mode.
@@ -81,7 +86,7 @@ fn computed(
 }
 
 /// With `.ftz`, numbers too small to be normal are 0.
-pub(super) fn flushed(it: &Instruction, kind: &str, value: String) -> String {
+pub(super) fn flushed(it: &PtxInstruction, kind: &str, value: String) -> String {
     if it.has("ftz") && kind == "f32" {
         format!("flushed({value})")
     } else {

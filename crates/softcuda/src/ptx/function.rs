@@ -5,9 +5,9 @@
 
 use std::fmt::Write as _;
 
-use super::scope::Scope;
+use super::scope::FunctionScope;
 use super::statement::statement;
-use super::text::{Function, Module};
+use super::text::{PtxFunction, PtxModule};
 
 /// A function in C.
 pub(super) struct Body {
@@ -29,9 +29,9 @@ pub(super) fn head(name: &str) -> String {
 ///
 /// # Errors
 /// It has a line that cannot be translated.
-pub(super) fn body(module: &Module, function: &Function) -> Result<Body, String> {
+pub(super) fn body(module: &PtxModule, function: &PtxFunction) -> Result<Body, String> {
     let name = &function.name;
-    let mut scope = Scope::new(module, function);
+    let mut scope = FunctionScope::new(module, function);
     let mut lines = String::new();
     for line in &function.lines {
         let statement = statement(&mut scope, line);
@@ -56,7 +56,7 @@ pub(super) fn body(module: &Module, function: &Function) -> Result<Body, String>
 }
 
 /// The code around the lines of a kernel with barriers.
-fn resumable(scope: &Scope, local: &str, lines: &str) -> String {
+fn resumable(scope: &FunctionScope, local: &str, lines: &str) -> String {
     let (name, bytes) = (&scope.function.name, scope.local);
     let fields = each(scope, |kind, name| format!("  {kind} {name};\n"));
     let read = each(scope, |kind, name| format!("  {kind} {name} = kept->{name};\n"));
@@ -79,6 +79,6 @@ fn resumable(scope: &Scope, local: &str, lines: &str) -> String {
 }
 
 /// Some code for each register.
-fn each(scope: &Scope, code: impl Fn(&str, &str) -> String) -> String {
+fn each(scope: &FunctionScope, code: impl Fn(&str, &str) -> String) -> String {
     scope.registers.iter().map(|(kind, name)| code(kind, name)).collect()
 }

@@ -3,7 +3,7 @@
 use super::text::bytes_of;
 
 /// A statement, or why there is none.
-pub(super) type Code = Result<String, String>;
+pub(super) type Statement = Result<String, String>;
 
 /// The usual reason to refuse an instruction.
 pub(super) const NOT_KNOWN: &str = "this instruction is not known to the software device";
@@ -62,12 +62,12 @@ const MODIFIERS: &[&str] = &[
 ];
 
 /// An instruction and its operands.
-pub(super) struct Instruction<'a> {
+pub(super) struct PtxInstruction<'a> {
     parts: Vec<&'a str>,
     pub(super) operands: Vec<&'a str>,
 }
 
-impl<'a> Instruction<'a> {
+impl<'a> PtxInstruction<'a> {
     pub(super) fn new(line: &'a str) -> Self {
         let (name, operands) = line.split_once(' ').unwrap_or((line, ""));
         Self { parts: name.split('.').collect(), operands: operands_of(operands) }

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::instruction::{elements, Code, Instruction, NOT_KNOWN};
-use super::scope::{c_type, Scope};
+use super::instruction::{elements, PtxInstruction, Statement, NOT_KNOWN};
+use super::scope::{c_type, FunctionScope};
 use super::text::{bytes_of, integer};
 
-pub(super) fn load(scope: &Scope, it: &Instruction) -> Code {
+pub(super) fn load(scope: &FunctionScope, it: &PtxInstruction) -> Statement {
     let kind = it.kind()?;
     let size = bytes_of(kind).unwrap_or(4);
     let targets: Vec<&str> = elements(it.operand(0)?);
@@ -20,7 +20,7 @@ pub(super) fn load(scope: &Scope, it: &Instruction) -> Code {
     Ok(code + " }")
 }
 
-pub(super) fn store(scope: &Scope, it: &Instruction) -> Code {
+pub(super) fn store(scope: &FunctionScope, it: &PtxInstruction) -> Statement {
     let kind = it.kind()?;
     let size = bytes_of(kind).unwrap_or(4);
     let values: Vec<&str> = elements(it.operand(1)?);
@@ -34,7 +34,7 @@ pub(super) fn store(scope: &Scope, it: &Instruction) -> Code {
 }
 
 /// Threads run one after the other, so nothing has to be atomic.
-pub(super) fn atomic(scope: &Scope, it: &Instruction) -> Code {
+pub(super) fn atomic(scope: &FunctionScope, it: &PtxInstruction) -> Statement {
     let kind = it.kind()?;
     let (to, operands) = match it.operands.as_slice() {
         [to, rest @ ..] if it.name() == "atom" => (Some(*to), rest),
@@ -71,8 +71,8 @@ pub(super) fn atomic(scope: &Scope, it: &Instruction) -> Code {
 
 /// Where the bytes behind an operand in brackets are, and what is to be done if they are nowhere.
 fn place(
-    scope: &Scope,
-    it: &Instruction,
+    scope: &FunctionScope,
+    it: &PtxInstruction,
     operand: &str,
     bytes: usize,
     writes: bool,
@@ -108,7 +108,7 @@ fn place(
 }
 
 /// `cvta`: all address spaces but that of shared memory are one here.
-pub(super) fn convert_address(scope: &Scope, it: &Instruction) -> Code {
+pub(super) fn convert_address(scope: &FunctionScope, it: &PtxInstruction) -> Statement {
     let (kind, from) = (it.kind()?, it.operand(1)?);
     let address = scope.value(from, kind)?;
     let sign = if it.has("to") { '-' } else { '+' };

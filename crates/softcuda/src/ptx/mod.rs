@@ -25,36 +25,36 @@ use std::sync::{Arc, OnceLock};
 use compile::Compiled;
 use function::Body;
 use scope::c_name;
-use shared::Layout;
-use text::{Function, Module};
+use shared::SharedLayout;
+use text::{PtxFunction, PtxModule};
 
-use crate::kernels::{Kernel, Needs, SHARED_MEMORY};
+use crate::kernels::{Kernel, LaunchNeeds, SHARED_MEMORY};
 use crate::notice::notice;
-use crate::status::{Outcome, Status};
+use crate::status::{DriverResult, ErrorCode};
 
 /// C code before the kernels: how they reach memory, and the registers' other readings.
 const PRELUDE: &str = include_str!("prelude.c");
 
 /// The code of a module.
-pub(crate) struct Code {
+pub(crate) struct ModuleCode {
     ptx: Option<String>,
     compiled: OnceLock<Option<Compiled>>,
 }
 
-impl Code {
+impl ModuleCode {
     /// From PTX, or none.
     pub(crate) fn new(ptx: Option<String>) -> Self {
         Self { ptx, compiled: OnceLock::new() }
     }
 
     /// The kernel of this name.
-    pub(crate) fn kernel(&self, name: &str) -> Outcome<Arc<Kernel>> {
-        let ptx = self.ptx.as_deref().ok_or(Status::NOT_FOUND)?;
+    pub(crate) fn kernel(&self, name: &str) -> DriverResult<Arc<Kernel>> {
+        let ptx = self.ptx.as_deref().ok_or(ErrorCode::NOT_FOUND)?;
         let compile = || Compiled::new(ptx).map_err(|why| notice(&format!("PTX: {why}"))).ok();
-        let compiled = self.compiled.get_or_init(compile).as_ref().ok_or(Status::INVALID_PTX)?;
-        compiled.kernel(name).ok_or(Status::NOT_FOUND)?.map_err(|why| {
+        let compiled = self.compiled.get_or_init(compile).as_ref().ok_or(ErrorCode::INVALID_PTX)?;
+        compiled.kernel(name).ok_or(ErrorCode::NOT_FOUND)?.map_err(|why| {
             notice(&format!("PTX: {why}"));
-            Status::INVALID_PTX
+            ErrorCode::INVALID_PTX
         })
     }
 }
@@ -63,7 +63,7 @@ impl Code {
 struct Translation {
     code: String,
     /// The kernels by their names: what they ask of a launch, or why there is none.
-    kernels: HashMap<String, Result<Needs, String>>,
+    kernels: HashMap<String, Result<LaunchNeeds, String>>,
 }
 
 /// The C text of all kernels of a module that can be translated.
@@ -71,7 +71,7 @@ struct Translation {
 /// # Errors
 /// The module itself cannot be read.
 fn translate(ptx: &str) -> Result<Translation, String> {
-    let module = Module::parse(ptx)?;
+    let module = PtxModule::parse(ptx)?;
     let mut bodies: HashMap<&str, Result<Body, String>> = HashMap::new();
     for function in &module.functions {
         bodies.insert(&function.name, function::body(&module, function));
@@ -105,7 +105,7 @@ fn translate(ptx: &str) -> Result<Translation, String> {
 }
 
 /// The function of a library that runs a kernel.
-fn entry(name: &str, kept: &str, layout: &Layout) -> String {
+fn entry(name: &str, kept: &str, layout: &SharedLayout) -> String {
     // C has no empty arrays.
     let starts: String = layout.starts.iter().map(|start| format!("{start}, ")).collect();
     format!(
@@ -116,7 +116,11 @@ fn entry(name: &str, kept: &str, layout: &Layout) -> String {
 }
 
 /// What a kernel asks of its launches.
-fn needs(function: &Function, body: &Body, layout: &Layout) -> Result<Needs, String> {
+fn needs(
+    function: &PtxFunction,
+    body: &Body,
+    layout: &SharedLayout,
+) -> Result<LaunchNeeds, String> {
     if layout.bytes > SHARED_MEMORY as u64 {
         let (name, bytes) = (&function.name, layout.bytes);
         return Err(format!(
@@ -124,15 +128,15 @@ fn needs(function: &Function, body: &Body, layout: &Layout) -> Result<Needs, Str
         ));
     }
     let sizes = function.params.iter().map(|param| param.size).collect();
-    Ok(Needs { sizes, shared_bytes: layout.bytes as u32, threads: body.threads })
+    Ok(LaunchNeeds { sizes, shared_bytes: layout.bytes as u32, threads: body.threads })
 }
 
 /// A function, and all that it calls.
 fn with_called<'a>(
-    module: &'a Module,
+    module: &'a PtxModule,
     bodies: &HashMap<&str, Result<Body, String>>,
-    function: &'a Function,
-) -> Vec<&'a Function> {
+    function: &'a PtxFunction,
+) -> Vec<&'a PtxFunction> {
     let mut found = vec![function];
     let mut at = 0;
     while let Some(caller) = found.get(at) {
@@ -147,7 +151,7 @@ fn with_called<'a>(
 }
 
 /// The variables, next to each other, so that kernels find them in one window.
-fn variables(module: &Module) -> String {
+fn variables(module: &PtxModule) -> String {
     let (mut fields, mut values) = (String::new(), String::new());
     for variable in &module.variables {
         let (name, size) = (c_name(&variable.name), variable.size.max(1));

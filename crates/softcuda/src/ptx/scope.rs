@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use super::shared;
-use super::text::{bytes_of, declared, integer, Function, Module};
+use super::text::{bytes_of, declared, integer, PtxFunction, PtxModule};
 
 /// The names that a function may use, and what it calls.
-pub(super) struct Scope<'a> {
-    pub(super) module: &'a Module,
-    pub(super) function: &'a Function,
+pub(super) struct FunctionScope<'a> {
+    pub(super) module: &'a PtxModule,
+    pub(super) function: &'a PtxFunction,
     /// The innermost block's names come last.
-    blocks: Vec<Block>,
+    blocks: Vec<BlockNames>,
     labels: HashSet<String>,
     pub(super) calls: Vec<String>,
     /// The registers of all blocks: type and name in C.
@@ -25,7 +25,7 @@ pub(super) struct Scope<'a> {
 
 /// The names of a block.
 #[derive(Default)]
-struct Block {
+struct BlockNames {
     /// What its names in C begin with.
     prefix: String,
     /// A class of registers by its prefix, as `%rd`: its type, and how many there are.
@@ -38,9 +38,9 @@ struct Block {
     has_params: bool,
 }
 
-impl<'a> Scope<'a> {
-    pub(super) fn new(module: &'a Module, function: &'a Function) -> Scope<'a> {
-        let mut scope = Scope {
+impl<'a> FunctionScope<'a> {
+    pub(super) fn new(module: &'a PtxModule, function: &'a PtxFunction) -> FunctionScope<'a> {
+        let mut scope = FunctionScope {
             module,
             function,
             blocks: Vec::new(),
@@ -60,7 +60,7 @@ impl<'a> Scope<'a> {
         if brace == "{" {
             // Registers of different blocks have different names in C: all are declared in one place.
             let prefix = format!("n{}", self.registers.len());
-            self.blocks.push(Block { prefix, ..Block::default() });
+            self.blocks.push(BlockNames { prefix, ..BlockNames::default() });
         } else {
             self.blocks.pop();
         }
@@ -74,7 +74,7 @@ impl<'a> Scope<'a> {
         Ok(format!("{}: ;", label_of(label)))
     }
 
-    fn block(&mut self) -> Result<&mut Block, String> {
+    fn block(&mut self) -> Result<&mut BlockNames, String> {
         self.blocks.last_mut().ok_or_else(|| "a brace too many".to_owned())
     }
 
@@ -231,7 +231,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-impl Block {
+impl BlockNames {
     /// A register's name in C.
     fn c_name(&self, name: &str) -> String {
         format!("{}_{}", self.prefix, name.replace('%', "_"))

@@ -1,10 +1,10 @@
 //! Shared memory: where the variables of a kernel are in it. They have no addresses of their own: like a GPU,
 //! each kernel has room for those that it, and the functions that it calls, name.
 
-use super::text::{Function, Module};
+use super::text::{PtxFunction, PtxModule};
 
 /// The shared memory of a kernel.
-pub(super) struct Layout {
+pub(super) struct SharedLayout {
     /// Where each of the module's variables begins; those that the kernel does not have at 0.
     pub(super) starts: Vec<u64>,
     /// Bytes of those with a size of their own. What the launch asks for follows.
@@ -12,10 +12,10 @@ pub(super) struct Layout {
 }
 
 /// Lays out the variables that some functions name.
-pub(super) fn layout(module: &Module, functions: &[&Function]) -> Layout {
+pub(super) fn layout(module: &PtxModule, functions: &[&PtxFunction]) -> SharedLayout {
     let used = |at: &usize| functions.iter().any(|function| names(module, function, *at));
     let used: Vec<usize> = (0..module.shared.len()).filter(used).collect();
-    let mut layout = Layout { starts: vec![0; module.shared.len()], bytes: 0 };
+    let mut layout = SharedLayout { starts: vec![0; module.shared.len()], bytes: 0 };
     let aligned = |bytes: u64, align: usize| bytes.next_multiple_of(align as u64);
     for at in &used {
         let variable = &module.shared[*at];
@@ -35,7 +35,7 @@ pub(super) fn layout(module: &Module, functions: &[&Function]) -> Layout {
 }
 
 /// The number of the variable that a function knows under this name.
-pub(super) fn find(module: &Module, function: &Function, name: &str) -> Option<usize> {
+pub(super) fn find(module: &PtxModule, function: &PtxFunction, name: &str) -> Option<usize> {
     let owners = [Some(function.name.as_str()), None];
     owners.iter().find_map(|owner| {
         let mut variables = module.shared.iter();
@@ -44,7 +44,7 @@ pub(super) fn find(module: &Module, function: &Function, name: &str) -> Option<u
 }
 
 /// Whether an instruction of a function names a variable.
-fn names(module: &Module, function: &Function, at: usize) -> bool {
+fn names(module: &PtxModule, function: &PtxFunction, at: usize) -> bool {
     let name = &module.shared[at].name;
     let in_name = |c: char| c.is_ascii_alphanumeric() || "_$%".contains(c);
     let names = |line: &String| line.split(|c| !in_name(c)).any(|word| word == name);

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::instruction::{elements, Code, Instruction, NOT_KNOWN};
-use super::scope::{c_type, label_of, Scope};
+use super::instruction::{elements, PtxInstruction, Statement, NOT_KNOWN};
+use super::scope::{c_type, label_of, FunctionScope};
 use super::text::{bytes_of, integer};
 use super::{call, float, memory, whole};
 
 /// The statement for a line.
-pub(super) fn statement(scope: &mut Scope, line: &str) -> Code {
+pub(super) fn statement(scope: &mut FunctionScope, line: &str) -> Statement {
     match line.split_once(' ') {
         Some((".reg", registers)) => return scope.declare_registers(registers),
         Some((".local" | ".param", _)) => return scope.declare_bytes(line),
@@ -29,11 +29,11 @@ pub(super) fn statement(scope: &mut Scope, line: &str) -> Code {
             (Some(format!("if ({})", scope.predicate(guard)?)), line.trim())
         }
     };
-    let code = instruction(scope, &Instruction::new(line))?;
+    let code = instruction(scope, &PtxInstruction::new(line))?;
     Ok(condition.map_or(code.clone(), |condition| format!("{condition} {{ {code} }}")))
 }
 
-fn instruction(scope: &mut Scope, it: &Instruction) -> Code {
+fn instruction(scope: &mut FunctionScope, it: &PtxInstruction) -> Statement {
     match it.name() {
         "ld" | "ldu" => return memory::load(scope, it),
         "st" => return memory::store(scope, it),
@@ -64,7 +64,7 @@ fn instruction(scope: &mut Scope, it: &Instruction) -> Code {
 }
 
 /// `bar.sync 0`, and `bar.sync 0, n` if a block has that many threads.
-fn barrier(scope: &mut Scope, it: &Instruction) -> Code {
+fn barrier(scope: &mut FunctionScope, it: &PtxInstruction) -> Statement {
     let known = |part: &&str| ["sync", "cta", "aligned"].contains(part);
     if !it.has("sync") || !it.modifiers().iter().all(known) {
         return Err(NOT_KNOWN.into());
@@ -82,8 +82,8 @@ fn barrier(scope: &mut Scope, it: &Instruction) -> Code {
 }
 
 /// Instructions of predicates.
-fn logic(scope: &Scope, it: &Instruction) -> Code {
-    let operand = |at: usize| -> Code { scope.predicate(it.operand(at)?) };
+fn logic(scope: &FunctionScope, it: &PtxInstruction) -> Statement {
+    let operand = |at: usize| -> Statement { scope.predicate(it.operand(at)?) };
     let code = match it.name() {
         "mov" => operand(1)?,
         "not" => format!("!{}", operand(1)?),
@@ -95,7 +95,7 @@ fn logic(scope: &Scope, it: &Instruction) -> Code {
 }
 
 /// `mov`, also between one register and the parts of a vector.
-fn movement(scope: &Scope, it: &Instruction) -> Code {
+fn movement(scope: &FunctionScope, it: &PtxInstruction) -> Statement {
     let (to, from, kind) = (it.operand(0)?, it.operand(1)?, it.kind()?);
     let bits = 8 * bytes_of(kind).unwrap_or(4);
     let (targets, sources) = (elements(to), elements(from));
@@ -127,10 +127,11 @@ fn movement(scope: &Scope, it: &Instruction) -> Code {
     }
 }
 
-fn compare(scope: &Scope, it: &Instruction) -> Code {
+fn compare(scope: &FunctionScope, it: &PtxInstruction) -> Statement {
     let kind = it.kind()?;
     let (to, a, b) = (it.operand(0)?, it.operand(1)?, it.operand(2)?);
-    let value = |operand| -> Code { Ok(float::flushed(it, kind, scope.value(operand, kind)?)) };
+    let value =
+        |operand| -> Statement { Ok(float::flushed(it, kind, scope.value(operand, kind)?)) };
     let (a, b) = (value(a)?, value(b)?);
     let is_float = kind.starts_with('f');
     let name = it.modifiers().first().copied().unwrap_or_default();
@@ -169,7 +170,7 @@ fn compare(scope: &Scope, it: &Instruction) -> Code {
     Ok(code + "}")
 }
 
-fn convert(scope: &Scope, it: &Instruction) -> Code {
+fn convert(scope: &FunctionScope, it: &PtxInstruction) -> Statement {
     let kinds = it.kinds();
     let [to, from] = kinds.as_slice() else {
         return Err(NOT_KNOWN.into());

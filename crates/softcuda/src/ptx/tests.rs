@@ -11,7 +11,7 @@ fn refused(body: &str, said: &str) {
     assert!(why.contains(said) && why.contains('k'), "{why}");
 }
 
-fn sizes(kernel: &Result<Needs, String>) -> &[usize] {
+fn sizes(kernel: &Result<LaunchNeeds, String>) -> &[usize] {
     &kernel.as_ref().unwrap().sizes
 }
 

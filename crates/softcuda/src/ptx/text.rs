@@ -4,11 +4,11 @@ use crate::kernels::SHARED_MEMORY;
 
 /// A module.
 #[derive(Debug, Default)]
-pub(super) struct Module {
+pub(super) struct PtxModule {
     pub(super) variables: Vec<Variable>,
     /// The variables in shared memory, those of functions among them.
-    pub(super) shared: Vec<Shared>,
-    pub(super) functions: Vec<Function>,
+    pub(super) shared: Vec<SharedVariable>,
+    pub(super) functions: Vec<PtxFunction>,
     /// Parts that cannot be translated: the name or the first line of each, and why. Only their
     /// users are refused.
     pub(super) refused: Vec<(String, String)>,
@@ -24,7 +24,7 @@ pub(super) struct Variable {
 
 /// A variable in shared memory.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedVariable {
     pub(super) name: String,
     /// Bytes; of the variables whose size a launch decides, none.
     pub(super) size: Option<usize>,
@@ -35,7 +35,7 @@ pub(super) struct Shared {
 
 /// A kernel, or a function that kernels call.
 #[derive(Debug)]
-pub(super) struct Function {
+pub(super) struct PtxFunction {
     pub(super) name: String,
     pub(super) is_kernel: bool,
     /// The parameters, after the variable that the function returns.
@@ -51,11 +51,11 @@ pub(super) struct Param {
     pub(super) size: usize,
 }
 
-impl Module {
+impl PtxModule {
     /// Reads a module.
-    pub(super) fn parse(ptx: &str) -> Result<Module, String> {
+    pub(super) fn parse(ptx: &str) -> Result<PtxModule, String> {
         let text = without_comments(ptx);
-        let mut module = Module::default();
+        let mut module = PtxModule::default();
         let mut rest = text.as_str();
         loop {
             rest = rest.trim_start();
@@ -124,7 +124,7 @@ impl Module {
                 for line in &shared {
                     self.declaration(line, Some(&name), &|word| word == ".shared");
                 }
-                self.functions.push(Function { name, is_kernel, params, lines });
+                self.functions.push(PtxFunction { name, is_kernel, params, lines });
             }
             Err(why) => self.refused.push((name, why)),
         }
@@ -216,7 +216,7 @@ fn variable(text: &str) -> Result<Variable, String> {
 }
 
 /// `.shared .align 4 .b8 NAME[544]`, or, with the size left to the launch, `.extern .shared .align 16 .b8 NAME[]`.
-fn shared(text: &str, owner: Option<&str>) -> Result<Shared, String> {
+fn shared(text: &str, owner: Option<&str>) -> Result<SharedVariable, String> {
     let dynamic = text.strip_suffix("[]");
     let (name, size, width) = declared(dynamic.unwrap_or(text))?;
     let mut words = text.split_whitespace();
@@ -226,7 +226,7 @@ fn shared(text: &str, owner: Option<&str>) -> Result<Shared, String> {
     if size > SHARED_MEMORY {
         return Err(format!("a block has {SHARED_MEMORY} bytes of .shared memory, not {size}"));
     }
-    Ok(Shared {
+    Ok(SharedVariable {
         name,
         size: dynamic.is_none().then_some(size),
         align,

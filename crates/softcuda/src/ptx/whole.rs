@@ -1,19 +1,19 @@
 //! Integer instructions.
 
-use super::instruction::{Code, Instruction, NOT_KNOWN};
-use super::scope::{c_type, Scope};
+use super::instruction::{PtxInstruction, Statement, NOT_KNOWN};
+use super::scope::{c_type, FunctionScope};
 use super::text::bytes_of;
 
 /// Arithmetic, logic and bits.
-pub(super) fn arithmetic(scope: &Scope, it: &Instruction) -> Code {
+pub(super) fn arithmetic(scope: &FunctionScope, it: &PtxInstruction) -> Statement {
     let kind = it.kind()?;
     if it.has("sat") {
         return Err(NOT_KNOWN.into());
     }
     let bits = bytes_of(kind).unwrap_or(4) * 8;
-    let value = |at: usize| -> Code { scope.value(it.operand(at)?, kind) };
-    let number = |at: usize| -> Code { scope.value(it.operand(at)?, "u32") };
-    let assign = |code: &str| -> Code { scope.assign(it.operand(0)?, kind, code) };
+    let value = |at: usize| -> Statement { scope.value(it.operand(at)?, kind) };
+    let number = |at: usize| -> Statement { scope.value(it.operand(at)?, "u32") };
+    let assign = |code: &str| -> Statement { scope.assign(it.operand(0)?, kind, code) };
     match it.name() {
         "add" | "addc" | "sub" | "subc" | "mad" | "madc"
             if it.has("cc") || it.name().ends_with('c') =>
@@ -97,7 +97,7 @@ pub(super) fn arithmetic(scope: &Scope, it: &Instruction) -> Code {
 }
 
 /// The type and the code of a product.
-fn product(scope: &Scope, it: &Instruction) -> Result<(String, String), String> {
+fn product(scope: &FunctionScope, it: &PtxInstruction) -> Result<(String, String), String> {
     let kind = it.kind()?;
     let (a, b) = (scope.value(it.operand(1)?, kind)?, scope.value(it.operand(2)?, kind)?);
     let bits = bytes_of(kind).unwrap_or(4) * 8;
@@ -118,7 +118,7 @@ fn product(scope: &Scope, it: &Instruction) -> Result<(String, String), String> 
     Ok((kind.to_owned(), format!("(uint64_t)({a}) * (uint64_t)({b})")))
 }
 
-fn multiply(scope: &Scope, it: &Instruction) -> Code {
+fn multiply(scope: &FunctionScope, it: &PtxInstruction) -> Statement {
     let (result, product) = product(scope, it)?;
     let code = if it.name() == "mul" {
         product
@@ -129,7 +129,7 @@ fn multiply(scope: &Scope, it: &Instruction) -> Code {
 }
 
 /// Sums of more than one word: `.cc` writes the carry, and `addc` and the like read it.
-fn carried(scope: &Scope, it: &Instruction) -> Code {
+fn carried(scope: &FunctionScope, it: &PtxInstruction) -> Statement {
     let kind = it.kind()?.replace('s', "u");
     let bits = bytes_of(&kind).unwrap_or(4) * 8;
     let is_product = it.name().starts_with("mad");

@@ -8,18 +8,18 @@ use ::trace::{Activity, Counter};
 use anyhow::{Context, Result};
 use device::Stream;
 
-use super::store::{host_bytes, Memory, Step, Store};
+use super::store::{host_bytes, LevelMemory, StoreStep, TwoLevelStore};
 use super::trace;
-use crate::cuda::{Address, Buffer, Device, Pinned};
-use crate::plan::Plan;
-use crate::waits::{name, Waits, PIN};
+use crate::cuda::{Address, BenchDevice, CudaBuffer, Pinned};
+use crate::plan::PointPlan;
+use crate::waits::{name, WaitingTimes, PIN};
 
 struct Allocated {
-    device: Buffer,
+    device: CudaBuffer,
     host: Option<Pinned>,
 }
 
-impl Memory for Allocated {
+impl LevelMemory for Allocated {
     fn device(&self) -> Address {
         self.device.address()
     }
@@ -45,18 +45,18 @@ impl Memory for Allocated {
 }
 
 pub(super) fn start<'a>(
-    plan: &Plan,
+    plan: &PointPlan,
     process: u32,
-    (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
-) -> Result<Store<'a>> {
+    (device, stream, buffer): (&BenchDevice, &'a Stream, &'a CudaBuffer),
+) -> Result<TwoLevelStore<'a>> {
     let trace = trace::start(plan, process, device)?;
     let init = trace.span(Activity::Init);
-    let mut waits = Waits::default();
+    let mut waits = WaitingTimes::default();
     let mut made = Vec::new();
     let mut span = trace.span(Activity::Map);
     let since = Instant::now();
-    let cache = Buffer::new(device, plan.device_cache).context("the device cache")?;
-    made.push((Step::Map, plan.device_cache, waits.since(name(Cause::Map), since)));
+    let cache = CudaBuffer::new(device, plan.device_cache).context("the device cache")?;
+    made.push((StoreStep::Map, plan.device_cache, waits.since(name(Cause::Map), since)));
     span.bytes(plan.device_cache);
     drop(span);
     let host = match plan.host_cache {
@@ -66,7 +66,7 @@ pub(super) fn start<'a>(
             let mut span = trace.span(Activity::Register);
             let since = Instant::now();
             let host = Pinned::new(device, bytes).context("the host buffer")?;
-            made.push((Step::Pin, bytes, waits.since(PIN, since)));
+            made.push((StoreStep::Pin, bytes, waits.since(PIN, since)));
             span.bytes(bytes);
             trace.counters([Counter::HostTouched, Counter::HostRegistered], [bytes; 2]);
             Some(host)
@@ -74,7 +74,7 @@ pub(super) fn start<'a>(
     };
     let memory = std::sync::Arc::new(Allocated { device: cache, host });
     drop(init);
-    let mut store = Store::new(plan, process, memory, trace, (device, stream, buffer))?;
+    let mut store = TwoLevelStore::new(plan, process, memory, trace, (device, stream, buffer))?;
     store.made_up_front(&made, waits);
     store.shared().grow(plan.device_cache, true);
     Ok(store)

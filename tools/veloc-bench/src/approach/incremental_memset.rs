@@ -11,10 +11,10 @@ use anyhow::{anyhow, bail, Context, Result};
 use device::{DeviceRange, Stream};
 use os::mapping::Mapping;
 
-use super::store::{host_bytes, Memory, Shared, Step, Store};
+use super::store::{host_bytes, LevelMemory, SharedStore, StoreStep, TwoLevelStore};
 use super::trace;
-use crate::cuda::{register, unregister, Address, Buffer, Device};
-use crate::plan::Plan;
+use crate::cuda::{register, unregister, Address, BenchDevice, CudaBuffer};
+use crate::plan::PointPlan;
 
 /// Device memory that is mapped at a time: the paper's figure.
 const MAP_STEP: u64 = 1 << 30;
@@ -23,7 +23,7 @@ const TOUCH_STEP: u64 = 4 << 20;
 /// Bytes of one registration: some kernels pin less than 2 GiB at once. Copies are cut there.
 const REGISTRATION: u64 = 1 << 30;
 
-struct Pages {
+struct HostPages {
     mapping: Mapping,
     bytes: u64,
     front: Mutex<Front>,
@@ -38,13 +38,13 @@ struct Front {
     stopping: bool,
 }
 
-struct Incremental {
+struct IncrementalMemset {
     device: Address,
     range: Mutex<DeviceRange>,
-    host: Option<Arc<Pages>>,
+    host: Option<Arc<HostPages>>,
 }
 
-impl Pages {
+impl HostPages {
     fn lock(&self) -> MutexGuard<'_, Front> {
         self.front.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,7 +55,7 @@ impl Pages {
         unsafe { self.mapping.base().as_ptr().add(offset as usize) }
     }
 
-    fn touch_all(&self, shared: &Shared) {
+    fn touch_all(&self, shared: &SharedStore) {
         let trace = &shared.trace;
         let mut at = 0;
         while at < self.bytes {
@@ -64,7 +64,7 @@ impl Pages {
             let since = Instant::now();
             // SAFETY: flushes keep behind `touched`, so nobody else uses these bytes.
             unsafe { self.at(at).write_bytes(0, step as usize) };
-            shared.count(Step::Touch, step, since.elapsed());
+            shared.count(StoreStep::Touch, step, since.elapsed());
             at += step;
             span.bytes(step);
             drop(span);
@@ -80,7 +80,7 @@ impl Pages {
         }
     }
 
-    fn register_all(&self, shared: &Shared) -> Result<()> {
+    fn register_all(&self, shared: &SharedStore) -> Result<()> {
         let trace = &shared.trace;
         let mut at = 0;
         while at < self.bytes && !shared.stopping() {
@@ -90,7 +90,7 @@ impl Pages {
             let since = Instant::now();
             // SAFETY: the mapping lives until `drop` has unregistered it; no copy is under way.
             unsafe { register(self.at(at), bytes) }.context("the host buffer")?;
-            shared.count(Step::Register, bytes, since.elapsed());
+            shared.count(StoreStep::Register, bytes, since.elapsed());
             at += bytes;
             span.bytes(bytes);
             drop(span);
@@ -113,7 +113,7 @@ fn between_borders(offset: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> 
     })
 }
 
-impl Drop for Pages {
+impl Drop for HostPages {
     fn drop(&mut self) {
         let registered = *self.copying.get_mut().unwrap_or_else(PoisonError::into_inner);
         for at in (0..registered).step_by(REGISTRATION as usize) {
@@ -124,7 +124,7 @@ impl Drop for Pages {
     }
 }
 
-impl Memory for Incremental {
+impl LevelMemory for IncrementalMemset {
     fn device(&self) -> Address {
         self.device
     }
@@ -173,10 +173,10 @@ impl Memory for Incremental {
 }
 
 pub(super) fn start<'a>(
-    plan: &Plan,
+    plan: &PointPlan,
     process: u32,
-    (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
-) -> Result<Store<'a>> {
+    (device, stream, buffer): (&BenchDevice, &'a Stream, &'a CudaBuffer),
+) -> Result<TwoLevelStore<'a>> {
     let range = DeviceRange::reserve(device, plan.device_cache).context("the device cache")?;
     let host = match plan.host_cache {
         0 => None,
@@ -185,7 +185,7 @@ pub(super) fn start<'a>(
             let mapping = Mapping::reserve(bytes as usize)
                 .and_then(|mapping| mapping.advise_huge(false).map(|()| mapping))
                 .map_err(|error| anyhow!("the host buffer: {error}"))?;
-            Some(Arc::new(Pages {
+            Some(Arc::new(HostPages {
                 bytes: mapping.len() as u64,
                 mapping,
                 front: Mutex::default(),
@@ -194,15 +194,16 @@ pub(super) fn start<'a>(
             }))
         }
     };
-    let memory = Arc::new(Incremental {
+    let memory = Arc::new(IncrementalMemset {
         device: range.base(),
         range: Mutex::new(range),
         host: host.clone(),
     });
     let trace = trace::start(plan, process, device)?;
-    let mut store = Store::new(plan, process, memory.clone(), trace, (device, stream, buffer))?;
+    let mut store =
+        TwoLevelStore::new(plan, process, memory.clone(), trace, (device, stream, buffer))?;
     let wanted = plan.device_cache;
-    store.spawn("map", move |shared: &Arc<Shared>| {
+    store.spawn("map", move |shared: &Arc<SharedStore>| {
         let mut mapped: u64 = 0;
         while mapped < wanted && !shared.stopping() {
             // The last step may be more than is wanted: memory is mapped in whole granules.
@@ -210,7 +211,7 @@ pub(super) fn start<'a>(
             let since = Instant::now();
             let mut range = memory.range.lock().unwrap_or_else(PoisonError::into_inner);
             let bytes = range.map_next(MAP_STEP)?.min(wanted - mapped);
-            shared.count(Step::Map, bytes, since.elapsed());
+            shared.count(StoreStep::Map, bytes, since.elapsed());
             span.bytes(bytes);
             drop(span);
             mapped += bytes;
@@ -219,7 +220,7 @@ pub(super) fn start<'a>(
         Ok(())
     })?;
     if let Some(host) = host {
-        store.spawn("touch", move |shared: &Arc<Shared>| {
+        store.spawn("touch", move |shared: &Arc<SharedStore>| {
             host.touch_all(shared);
             host.register_all(shared)
         })?;

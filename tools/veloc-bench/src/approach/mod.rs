@@ -17,18 +17,18 @@ pub(crate) use self::ours::{configuration, NamelessFile};
 use anyhow::Result;
 use device::Stream;
 
-use super::cuda::{Buffer, Device};
-use super::plan::{ApproachName, Plan};
-use super::results::{Decisions, Hop, Managed};
-use super::waits::Waits;
+use super::cuda::{BenchDevice, CudaBuffer};
+use super::plan::{ApproachName, PointPlan};
+use super::results::{Decisions, HopFigures, ManagedBytes};
+use super::waits::WaitingTimes;
 
 /// Starts an approach for one process of a plan. The time that this takes is its initialisation.
 pub(super) fn start<'a>(
-    plan: &Plan,
+    plan: &PointPlan,
     process: u32,
-    device: &Device,
+    device: &BenchDevice,
     stream: &'a Stream,
-    buffer: &'a Buffer,
+    buffer: &'a CudaBuffer,
 ) -> Result<Box<dyn Approach + 'a>> {
     let given = (device, stream, buffer);
     Ok(match plan.approach {
@@ -40,7 +40,7 @@ pub(super) fn start<'a>(
         ApproachName::Uvm | ApproachName::UvmBudget => {
             Box::new(uvm::Uvm::start(plan, process, given)?)
         }
-        ApproachName::Ring => Box::new(ring::Ring::start(plan, process, given)?),
+        ApproachName::Ring => Box::new(ring::PinnedRing::start(plan, process, given)?),
     })
 }
 
@@ -59,7 +59,7 @@ pub(super) trait Approach {
 
     /// Why the application has waited since the start of this approach, the start included: in
     /// calls of the approach and nowhere else, and no time twice. Asked after each call.
-    fn waits(&self) -> Result<Waits>;
+    fn waits(&self) -> Result<WaitingTimes>;
 
     /// What the approach knows of itself, at the end of the forward pass and again at the end.
     fn insight(&mut self) -> Result<Insight>;
@@ -71,14 +71,14 @@ pub(super) trait Approach {
 /// What an approach knows of itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Insight {
-    /// See [`super::results::Figures::hops`].
-    pub hops: Vec<Hop>,
-    /// See [`super::results::Figures::device_cache`].
+    /// See [`super::results::ProcessFigures::hops`].
+    pub hops: Vec<HopFigures>,
+    /// See [`super::results::ProcessFigures::device_cache`].
     pub device_cache: Option<u64>,
-    /// See [`super::results::Figures::managed`].
-    pub managed: Option<Managed>,
-    /// See [`super::results::Figures::decisions`].
+    /// See [`super::results::ProcessFigures::managed`].
+    pub managed: Option<ManagedBytes>,
+    /// See [`super::results::ProcessFigures::decisions`].
     pub decisions: Option<Decisions>,
-    /// See [`super::results::Figures::notes`].
+    /// See [`super::results::ProcessFigures::notes`].
     pub notes: Vec<String>,
 }

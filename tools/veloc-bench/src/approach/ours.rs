@@ -17,10 +17,10 @@ use veloc_client::capi::{
 };
 
 use super::{Approach, Insight};
-use crate::cuda::Buffer;
-use crate::plan::{Order, Plan};
-use crate::results::{Decisions, Hop};
-use crate::waits::Waits;
+use crate::cuda::CudaBuffer;
+use crate::plan::{PointPlan, RestoreSequence};
+use crate::results::{Decisions, HopFigures};
+use crate::waits::WaitingTimes;
 
 const NAME: &CStr = c"bench";
 const REGION: c_int = 0;
@@ -61,11 +61,11 @@ fn checked(code: c_int) -> Result<()> {
 }
 
 /// The configuration of an ephemeral job with the levels of the plan.
-pub(crate) fn configuration(plan: &Plan) -> String {
+pub(crate) fn configuration(plan: &PointPlan) -> String {
     let order = match plan.order {
-        Order::Reverse => "reverse",
-        Order::Same => "same",
-        Order::Random => "random",
+        RestoreSequence::Reverse => "reverse",
+        RestoreSequence::Same => "same",
+        RestoreSequence::Random => "random",
     };
     let mut text = format!(
         "mode = async\nephemeral = true\ngpu_cache_size = {}B\nhost_cache_size = {}B\n\
@@ -81,10 +81,10 @@ pub(crate) fn configuration(plan: &Plan) -> String {
 
 impl Ours {
     pub(super) fn start(
-        plan: &Plan,
+        plan: &PointPlan,
         process: u32,
         stream: &Stream,
-        buffer: &Buffer,
+        buffer: &CudaBuffer,
     ) -> Result<Ours> {
         let file =
             NamelessFile::new(&configuration(plan)).context("the library's configuration")?;
@@ -141,10 +141,10 @@ impl Approach for Ours {
         checked(unsafe { VELOC_Restart(NAME.as_ptr(), version as c_int) })
     }
 
-    fn waits(&self) -> Result<Waits> {
+    fn waits(&self) -> Result<WaitingTimes> {
         let metrics = self.metrics()?;
         ensure!(metrics.blocked.len() == CAUSES.len());
-        let mut waits = Waits::default();
+        let mut waits = WaitingTimes::default();
         for ((_, cause), sum) in CAUSES.iter().zip(&metrics.blocked) {
             waits.add(cause, Duration::from_nanos(sum.nanoseconds), sum.count);
         }
@@ -155,12 +155,12 @@ impl Approach for Ours {
         let metrics = self.metrics()?;
         ensure!(metrics.hops.len() == HOPS.len());
         let seconds = |sum: &VELOC_Sum| sum.nanoseconds as f64 / 1e9;
-        let hop = |name: &str, sum: &VELOC_Sum| Hop {
+        let hop = |name: &str, sum: &VELOC_Sum| HopFigures {
             name: name.to_owned(),
             bytes: sum.bytes,
             seconds: seconds(sum),
         };
-        let mut hops: Vec<Hop> =
+        let mut hops: Vec<HopFigures> =
             HOPS.iter().zip(&metrics.hops).map(|((_, name), sum)| hop(name, sum)).collect();
         hops.extend([
             hop("map", &metrics.map),

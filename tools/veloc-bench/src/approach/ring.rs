@@ -13,10 +13,10 @@ use os::mapping::Mapping;
 use super::store::{count, host_bytes};
 use super::trace::{self, NAME};
 use super::{Approach, Insight};
-use crate::cuda::{Buffer, Device, Pinned};
-use crate::plan::Plan;
-use crate::results::Hop;
-use crate::waits::{name, Waits, HOST_COPY, PIN};
+use crate::cuda::{BenchDevice, CudaBuffer, Pinned};
+use crate::plan::PointPlan;
+use crate::results::HopFigures;
+use crate::waits::{name, WaitingTimes, HOST_COPY, PIN};
 
 /// Bytes of the ring.
 const RING: u64 = 64 << 20;
@@ -26,7 +26,7 @@ const SLOTS: u64 = 8;
 const SLOT: u64 = RING / SLOTS;
 
 /// The ring, and the host memory behind it.
-pub(super) struct Ring<'a> {
+pub(super) struct PinnedRing<'a> {
     ring: Pinned,
     copied: Vec<Event>,
     host: Mapping,
@@ -35,20 +35,20 @@ pub(super) struct Ring<'a> {
     end: u64,
     /// Making the ring; the whole way to the host, and back; the processor's part of each, between
     /// the ring and the host memory.
-    hops: [Hop; 5],
-    waits: Waits,
+    hops: [HopFigures; 5],
+    waits: WaitingTimes,
     stream: &'a Stream,
-    buffer: &'a Buffer,
+    buffer: &'a CudaBuffer,
     trace: Recorder,
 }
 
-impl<'a> Ring<'a> {
+impl<'a> PinnedRing<'a> {
     /// Allocates the ring, and reserves the host memory.
     pub(super) fn start(
-        plan: &Plan,
+        plan: &PointPlan,
         process: u32,
-        (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
-    ) -> Result<Ring<'a>> {
+        (device, stream, buffer): (&BenchDevice, &'a Stream, &'a CudaBuffer),
+    ) -> Result<PinnedRing<'a>> {
         ensure!(
             plan.host_cache > 0,
             "ring: it keeps everything on the host, and there is no host buffer"
@@ -59,15 +59,15 @@ impl<'a> Ring<'a> {
         let host = Mapping::reserve(bytes as usize)
             .and_then(|mapping| mapping.advise_huge(true).map(|()| mapping))
             .map_err(|error| anyhow!("the host memory: {error}"))?;
-        let mut hops = [PIN, "AtoH", "HtoA", "RtoH", "HtoR"].map(Hop::named);
-        let mut waits = Waits::default();
+        let mut hops = [PIN, "AtoH", "HtoA", "RtoH", "HtoR"].map(HopFigures::named);
+        let mut waits = WaitingTimes::default();
         let mut span = trace.span(Activity::Register);
         let since = Instant::now();
         let ring = Pinned::new(device, RING).context("the ring")?;
         count(&mut hops[0], RING, waits.since(PIN, since));
         span.bytes(RING);
         drop((span, init));
-        Ok(Ring {
+        Ok(PinnedRing {
             ring,
             copied: (0..SLOTS)
                 .map(|_| Event::new(device, WaitMode::Spin))
@@ -95,7 +95,7 @@ impl<'a> Ring<'a> {
 }
 
 /// Counts `time` that the application has waited, `by_processor` of it while the processor copied.
-fn waited(waits: &mut Waits, time: Duration, by_processor: Duration) {
+fn waited(waits: &mut WaitingTimes, time: Duration, by_processor: Duration) {
     waits.add(HOST_COPY, by_processor, 1);
     waits.add(name(Cause::Copy), time.saturating_sub(by_processor), 1);
 }
@@ -105,7 +105,7 @@ fn slice(number: u64, bytes: u64) -> (u64, u64) {
     (number * SLOT, SLOT.min(bytes - number * SLOT))
 }
 
-impl Approach for Ring<'_> {
+impl Approach for PinnedRing<'_> {
     fn checkpoint(&mut self, version: u32, bytes: u64) -> Result<()> {
         ensure!(version as usize == self.places.len(), "version {version} is out of order");
         let end = self.end + bytes.next_multiple_of(128);
@@ -186,7 +186,7 @@ impl Approach for Ring<'_> {
         Ok(())
     }
 
-    fn waits(&self) -> Result<Waits> {
+    fn waits(&self) -> Result<WaitingTimes> {
         Ok(self.waits.clone())
     }
 
@@ -200,7 +200,7 @@ impl Approach for Ring<'_> {
     }
 }
 
-impl Drop for Ring<'_> {
+impl Drop for PinnedRing<'_> {
     fn drop(&mut self) {
         // After a failure copies may still use the ring. Nothing can be done about an error.
         let _ = self.stream.synchronize();

@@ -5,8 +5,8 @@ use anyhow::anyhow;
 
 use super::store::host_bytes;
 use super::*;
-use crate::content::Content;
-use crate::plan::{Compute, Configuration, Hints, Order};
+use crate::content::ContentCheck;
+use crate::plan::{Compute, HintAmount, LevelConfiguration, RestoreSequence};
 use xtask::on_device;
 
 const ALL: [ApproachName; 6] = [
@@ -23,16 +23,16 @@ fn sizes() -> Vec<u64> {
     (0..20).map(|n: u64| 4 + (n * 7919 * 4) % 150_000).chain([4, 180_000, 12]).collect()
 }
 
-pub(super) fn plan(approach: ApproachName, order: Order, hints: Hints) -> Plan {
+pub(super) fn plan(approach: ApproachName, order: RestoreSequence, hints: HintAmount) -> PointPlan {
     let sizes = sizes();
     // This library rounds up to more than the others do.
     let host = match approach {
         ApproachName::Ours => sizes.iter().map(|size| size.next_multiple_of(512)).sum(),
         _ => host_bytes(&sizes),
     };
-    Plan {
+    PointPlan {
         approach,
-        configuration: Configuration::LargeHost,
+        configuration: LevelConfiguration::LargeHost,
         processes: 1,
         sizes: vec![sizes],
         workload: "uniform".into(),
@@ -52,27 +52,27 @@ pub(super) fn plan(approach: ApproachName, order: Order, hints: Hints) -> Plan {
 
 /// The application's side.
 pub(super) struct Application {
-    pub device: Device,
+    pub device: BenchDevice,
     pub stream: Stream,
-    pub buffer: Buffer,
-    pub content: Content,
+    pub buffer: CudaBuffer,
+    pub content: ContentCheck,
 }
 
 impl Application {
     pub(super) fn new() -> Application {
-        let device = Device::open(0).unwrap();
+        let device = BenchDevice::open(0).unwrap();
         let stream = Stream::new(&device).unwrap();
-        let buffer = Buffer::new(&device, sizes().into_iter().max().unwrap()).unwrap();
-        let content = Content::new(&device, &stream, sizes().len() as u64).unwrap();
+        let buffer = CudaBuffer::new(&device, sizes().into_iter().max().unwrap()).unwrap();
+        let content = ContentCheck::new(&device, &stream, sizes().len() as u64).unwrap();
         Application { device, stream, buffer, content }
     }
 
-    pub(super) fn start(&self, plan: &Plan) -> Result<Box<dyn Approach + '_>> {
+    pub(super) fn start(&self, plan: &PointPlan) -> Result<Box<dyn Approach + '_>> {
         super::start(plan, 0, &self.device, &self.stream, &self.buffer)
     }
 
     /// Takes all checkpoints and restores them all; the buffer changes as soon as a call returns.
-    pub(super) fn pass(&self, plan: &Plan) -> Result<Insight> {
+    pub(super) fn pass(&self, plan: &PointPlan) -> Result<Insight> {
         let (stream, buffer, content) = (&self.stream, &self.buffer, &self.content);
         let sizes = plan.sizes_of(0);
         let mut approach = self.start(plan)?;
@@ -85,8 +85,8 @@ impl Application {
         for (position, &version) in order.iter().enumerate() {
             let bytes = sizes[version as usize];
             match (plan.hints, position) {
-                (Hints::All, 0) => approach.expect(&order)?,
-                (Hints::One, _) => {
+                (HintAmount::All, 0) => approach.expect(&order)?,
+                (HintAmount::One, _) => {
                     approach.expect(order.get(position + 1..position + 2).unwrap_or_default())?;
                 }
                 _ => {}
@@ -105,8 +105,9 @@ fn all_versions_come_back_in_every_order_with_every_hint() {
     on_device::run(|| {
         let application = Application::new();
         for approach in ALL {
-            for order in [Order::Reverse, Order::Same, Order::Random] {
-                for hints in [Hints::None, Hints::One, Hints::All] {
+            for order in [RestoreSequence::Reverse, RestoreSequence::Same, RestoreSequence::Random]
+            {
+                for hints in [HintAmount::None, HintAmount::One, HintAmount::All] {
                     let plan = plan(approach, order, hints);
                     let what = format!("{} {order:?} {hints:?}", approach.text());
                     let done = application.pass(&plan);
@@ -125,7 +126,9 @@ fn a_store_moves_every_byte_down_once_and_those_that_left_up_once() {
         let application = Application::new();
         let all: u64 = sizes().iter().sum();
         for approach in [ApproachName::DirectPin, ApproachName::IncrementalMemset] {
-            let insight = application.pass(&plan(approach, Order::Reverse, Hints::All)).unwrap();
+            let insight = application
+                .pass(&plan(approach, RestoreSequence::Reverse, HintAmount::All))
+                .unwrap();
             let bytes = |name: &str| {
                 insight.hops.iter().find(|hop| hop.name == name).map_or(0, |hop| hop.bytes)
             };
@@ -152,12 +155,12 @@ fn memory_that_is_not_there_is_refused_with_its_size() {
             (ApproachName::IncrementalMemset, 64 << 10, "no room for"),
             (ApproachName::DirectPin, 64 << 10, "no room for"),
         ] {
-            let mut plan = plan(approach, Order::Reverse, Hints::None);
+            let mut plan = plan(approach, RestoreSequence::Reverse, HintAmount::None);
             plan.device_cache = device_cache;
             if device_cache > 4 << 30 {
                 // A plan for more than the device has fails only when the memory is needed.
                 plan.sizes = vec![vec![180_000; 26_000]];
-                plan.configuration = Configuration::LargeDevice;
+                plan.configuration = LevelConfiguration::LargeDevice;
                 plan.host_cache = 0;
             }
             let ended = application.pass(&plan).map(|_| ());
@@ -170,8 +173,8 @@ fn memory_that_is_not_there_is_refused_with_its_size() {
 #[test]
 fn the_ring_needs_a_host_buffer() {
     on_device::run(|| {
-        let mut plan = plan(ApproachName::Ring, Order::Reverse, Hints::None);
-        (plan.configuration, plan.host_cache) = (Configuration::LargeDevice, 0);
+        let mut plan = plan(ApproachName::Ring, RestoreSequence::Reverse, HintAmount::None);
+        (plan.configuration, plan.host_cache) = (LevelConfiguration::LargeDevice, 0);
         let application = Application::new();
         let error = application.start(&plan).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("ring") && error.contains("no host buffer"), "{error}");

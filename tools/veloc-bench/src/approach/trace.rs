@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use ::trace::{Recorder, Setup};
 use anyhow::{anyhow, Result};
 
-use crate::cuda::Device;
-use crate::plan::Plan;
+use crate::cuda::BenchDevice;
+use crate::plan::PointPlan;
 use crate::results::SOFTWARE_WARNING;
 use crate::timelines::VARIABLE;
 
@@ -16,7 +16,7 @@ use crate::timelines::VARIABLE;
 pub(super) const NAME: &str = "bench";
 
 /// Starts recording, if the environment asks for it.
-pub(super) fn start(plan: &Plan, process: u32, device: &Device) -> Result<Recorder> {
+pub(super) fn start(plan: &PointPlan, process: u32, device: &BenchDevice) -> Result<Recorder> {
     let file = env::var_os(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from);
     if file.is_none() {
         return Ok(Recorder::off());

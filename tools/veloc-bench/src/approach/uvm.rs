@@ -18,10 +18,10 @@ use os::size;
 use super::store::count;
 use super::trace::{self, NAME};
 use super::{Approach, Insight};
-use crate::cuda::{Buffer, Device};
-use crate::plan::{ApproachName, Plan};
-use crate::results::{Hop, Managed as ManagedMemory};
-use crate::waits::{Waits, ALLOCATE, MANAGED_COPY, PAGE_MOVES};
+use crate::cuda::{BenchDevice, CudaBuffer};
+use crate::plan::{ApproachName, PointPlan};
+use crate::results::{HopFigures, ManagedBytes as ManagedMemory};
+use crate::waits::{WaitingTimes, ALLOCATE, MANAGED_COPY, PAGE_MOVES};
 
 /// Device memory that managed memory leaves free, in bytes.
 const SPARE: u64 = 4 << 30;
@@ -33,16 +33,16 @@ const PAGE: u64 = 64 << 10;
 
 /// The versions, one behind the other.
 pub(super) struct Uvm<'a> {
-    memory: Buffer,
+    memory: CudaBuffer,
     places: Vec<(u64, u64)>,
     end: u64,
     budget: Option<Budget>,
     /// Copies into and out of managed memory. Their time includes what the driver does with pages
     /// meanwhile.
-    hops: [Hop; 2],
-    waits: Waits,
+    hops: [HopFigures; 2],
+    waits: WaitingTimes,
     stream: &'a Stream,
-    buffer: &'a Buffer,
+    buffer: &'a CudaBuffer,
     trace: Recorder,
 }
 
@@ -61,7 +61,7 @@ fn bytes_of(sizes: &[u64]) -> u64 {
 }
 
 /// Bytes of all processes that share a device with this one.
-fn bytes_on_device(plan: &Plan, process: u32, devices: u32) -> u64 {
+fn bytes_on_device(plan: &PointPlan, process: u32, devices: u32) -> u64 {
     (0..plan.processes)
         .filter(|other| other % devices == process % devices)
         .map(|other| bytes_of(plan.sizes_of(other)))
@@ -72,11 +72,11 @@ impl<'a> Uvm<'a> {
     /// Allocates. Refuses more than the device has free: managed memory beyond that has been seen
     /// to hang whole GPUs.
     pub(super) fn start(
-        plan: &Plan,
+        plan: &PointPlan,
         process: u32,
-        (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
+        (device, stream, buffer): (&BenchDevice, &'a Stream, &'a CudaBuffer),
     ) -> Result<Uvm<'a>> {
-        let all = bytes_on_device(plan, process, Device::count()?.max(1));
+        let all = bytes_on_device(plan, process, BenchDevice::count()?.max(1));
         let free = device.free_memory()?;
         let spare = SPARE.min(device.total_memory() / SPARE_SHARE);
         ensure!(
@@ -90,9 +90,9 @@ impl<'a> Uvm<'a> {
         let trace = trace::start(plan, process, device)?;
         let init = trace.span(Activity::Init);
         let bytes = bytes_of(plan.sizes_of(process));
-        let mut waits = Waits::default();
+        let mut waits = WaitingTimes::default();
         let since = Instant::now();
-        let memory = Buffer::managed(device, bytes).context("the checkpoints")?;
+        let memory = CudaBuffer::managed(device, bytes).context("the checkpoints")?;
         waits.since(ALLOCATE, since);
         let budget = match plan.approach {
             ApproachName::UvmBudget => Some(Budget {
@@ -110,7 +110,7 @@ impl<'a> Uvm<'a> {
             places: Vec::new(),
             end: 0,
             budget,
-            hops: ["AtoM", "MtoA"].map(Hop::named),
+            hops: ["AtoM", "MtoA"].map(HopFigures::named),
             waits,
             stream,
             buffer,
@@ -126,7 +126,7 @@ impl Budget {
         &mut self,
         version: u32,
         places: &[(u64, u64)],
-        memory: &Buffer,
+        memory: &CudaBuffer,
         trace: &Recorder,
     ) -> Result<()> {
         let bytes_of = |version: u32| places[version as usize].1.next_multiple_of(PAGE);
@@ -192,7 +192,7 @@ impl Approach for Uvm<'_> {
         Ok(())
     }
 
-    fn waits(&self) -> Result<Waits> {
+    fn waits(&self) -> Result<WaitingTimes> {
         Ok(self.waits.clone())
     }
 
@@ -236,12 +236,12 @@ impl Drop for Uvm<'_> {
 mod tests {
     use super::super::tests::{plan, Application};
     use super::*;
-    use crate::plan::{Hints, Order};
+    use crate::plan::{HintAmount, RestoreSequence};
     use xtask::on_device;
 
     #[test]
     fn only_processes_on_the_same_device_count() {
-        let mut plan = plan(ApproachName::Uvm, Order::Reverse, Hints::None);
+        let mut plan = plan(ApproachName::Uvm, RestoreSequence::Reverse, HintAmount::None);
         (plan.processes, plan.sizes) = (3, vec![vec![4], vec![PAGE + 4, 4], vec![4]]);
         assert_eq!(bytes_on_device(&plan, 0, 1), 5 * PAGE);
         assert_eq!(bytes_on_device(&plan, 0, 2), 2 * PAGE);
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn more_than_the_device_has_free_is_refused() {
         on_device::run(|| {
-            let mut plan = plan(ApproachName::Uvm, Order::Reverse, Hints::None);
+            let mut plan = plan(ApproachName::Uvm, RestoreSequence::Reverse, HintAmount::None);
             // A 16th of 4 GiB stays free.
             plan.sizes = vec![vec![1 << 30; 4]];
             let application = Application::new();
@@ -263,7 +263,8 @@ mod tests {
     #[test]
     fn with_a_budget_all_but_the_youngest_are_sent_to_the_host() {
         on_device::run(|| {
-            let mut plan = plan(ApproachName::UvmBudget, Order::Reverse, Hints::None);
+            let mut plan =
+                plan(ApproachName::UvmBudget, RestoreSequence::Reverse, HintAmount::None);
             (plan.sizes, plan.device_cache) = (vec![vec![PAGE; 10]], 3 * PAGE);
             let insight = Application::new().pass(&plan).unwrap();
             let asked_to_host = 7 * PAGE;

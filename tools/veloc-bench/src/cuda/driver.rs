@@ -9,14 +9,14 @@ use anyhow::{anyhow, Context as _, Result};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 /// A driver's status: 0 is success (`CUresult`).
-pub(super) type Status = u32;
+pub(super) type DriverStatus = u32;
 
 /// The names of the driver's library; the second is for systems where only a toolkit's link is on
 /// the path.
 const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
 /// `CUDA_ERROR_NOT_INITIALIZED`: the driver was not loaded.
-const NOT_INITIALISED: Status = 3;
+const NOT_INITIALISED: DriverStatus = 3;
 
 struct Loaded {
     functions: Functions,
@@ -29,7 +29,7 @@ macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {
         #[allow(non_snake_case)]
         struct Functions {
-            $($name: unsafe extern "C" fn($($type),*) -> Status,)*
+            $($name: unsafe extern "C" fn($($type),*) -> DriverStatus,)*
         }
 
         impl Functions {
@@ -39,7 +39,7 @@ macro_rules! functions {
                     $($name: {
                         // SAFETY: the type is the one that the driver's header gives this symbol.
                         let symbol = unsafe {
-                            library.get::<unsafe extern "C" fn($($type),*) -> Status>(
+                            library.get::<unsafe extern "C" fn($($type),*) -> DriverStatus>(
                                 concat!(stringify!($name), "\0").as_bytes(),
                             )
                         };
@@ -57,7 +57,7 @@ macro_rules! functions {
             /// # Safety
             /// As the driver's reference says; pointers must be valid for the call.
             #[allow(non_snake_case, dead_code, clippy::too_many_arguments)]
-            pub(crate) unsafe fn $name($($arg: $type),*) -> Status {
+            pub(crate) unsafe fn $name($($arg: $type),*) -> DriverStatus {
                 match DRIVER.get() {
                     // SAFETY: the caller's promise; the pointer was found under this very name.
                     Some(driver) => unsafe { (driver.functions.$name)($($arg),*) },
@@ -105,7 +105,7 @@ pub(super) unsafe fn extension<T: Copy>(name: &CStr) -> Option<T> {
 }
 
 /// An error for any status but success, with what was tried.
-pub(super) fn checked(status: Status, what: impl FnOnce() -> String) -> Result<()> {
+pub(super) fn checked(status: DriverStatus, what: impl FnOnce() -> String) -> Result<()> {
     if status == 0 {
         return Ok(());
     }

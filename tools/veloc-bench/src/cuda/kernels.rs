@@ -7,7 +7,7 @@ use anyhow::{ensure, Context as _, Result};
 use cudarc::driver::sys;
 
 use super::driver::{self, checked};
-use super::{Buffer, Device};
+use super::{BenchDevice, CudaBuffer};
 use device::Stream;
 
 /// The kernels, as `scripts/make_ptx.py` compiled them.
@@ -26,11 +26,11 @@ pub(crate) struct Kernels {
     fill: sys::CUfunction,
     compare: sys::CUfunction,
     burn: sys::CUfunction,
-    _device: Device,
+    _device: BenchDevice,
 }
 
 /// The words of the first `bytes` bytes of a buffer, which must have so many and be of whole words.
-fn words(buffer: &Buffer, bytes: u64) -> Result<u64> {
+fn words(buffer: &CudaBuffer, bytes: u64) -> Result<u64> {
     ensure!(
         bytes.is_multiple_of(4) && bytes <= buffer.bytes(),
         "content of {bytes} bytes in a buffer of {}: wanted is a multiple of 4 that fits",
@@ -41,7 +41,7 @@ fn words(buffer: &Buffer, bytes: u64) -> Result<u64> {
 
 impl Kernels {
     /// Has the driver compile the kernels. They stay loaded as long as the context lives.
-    pub(crate) fn load(device: &Device) -> Result<Kernels> {
+    pub(crate) fn load(device: &BenchDevice) -> Result<Kernels> {
         let text = CString::new(PTX).context("the kernels' text holds a zero byte")?;
         let mut module = std::ptr::null_mut();
         // SAFETY: the text is PTX and ends with a zero byte; the driver keeps no reference to it.
@@ -68,9 +68,9 @@ impl Kernels {
 
     /// Launches each kernel once: the driver may load a kernel when it is first launched, and waits
     /// for the device then, in a measurement.
-    fn warm_up(&self, device: &Device) -> Result<()> {
-        let (stream, buffer) = (Stream::new(device)?, Buffer::new(device, GROUP)?);
-        let counters = Buffer::new(device, GROUP)?;
+    fn warm_up(&self, device: &BenchDevice) -> Result<()> {
+        let (stream, buffer) = (Stream::new(device)?, CudaBuffer::new(device, GROUP)?);
+        let counters = CudaBuffer::new(device, GROUP)?;
         self.fill(&stream, &buffer, GROUP, 0)?;
         self.compare(&stream, &buffer, GROUP, 0, (&counters, 0))?;
         self.burn(&stream, &buffer, 1)?;
@@ -81,7 +81,7 @@ impl Kernels {
     pub(crate) fn fill(
         &self,
         stream: &Stream,
-        buffer: &Buffer,
+        buffer: &CudaBuffer,
         bytes: u64,
         version: u32,
     ) -> Result<()> {
@@ -97,10 +97,10 @@ impl Kernels {
     pub(crate) fn compare(
         &self,
         stream: &Stream,
-        buffer: &Buffer,
+        buffer: &CudaBuffer,
         bytes: u64,
         version: u32,
-        (counters, counter): (&Buffer, u64),
+        (counters, counter): (&CudaBuffer, u64),
     ) -> Result<()> {
         ensure!(4 * counter < counters.bytes(), "there is no counter {counter}");
         let mut count = words(buffer, bytes)?;
@@ -121,7 +121,7 @@ impl Kernels {
     /// multiples of 16 bytes. One kernel for each round, as a stencil has one for each step: within
     /// a single one, the first blocks would do all their rounds before the last ones begin, on a
     /// part of the buffer that the device's cache may hold.
-    pub(crate) fn burn(&self, stream: &Stream, buffer: &Buffer, rounds: u32) -> Result<()> {
+    pub(crate) fn burn(&self, stream: &Stream, buffer: &CudaBuffer, rounds: u32) -> Result<()> {
         for _ in 0..rounds {
             let (mut address, mut count) = (buffer.address(), buffer.bytes() / GROUP);
             let mut arguments = [pointer(&mut address), pointer(&mut count)];
@@ -162,7 +162,7 @@ mod tests {
     use xtask::on_device;
 
     /// The bytes of a buffer.
-    fn read(stream: &Stream, buffer: &Buffer) -> Vec<u8> {
+    fn read(stream: &Stream, buffer: &CudaBuffer) -> Vec<u8> {
         let mut found = vec![0; buffer.bytes() as usize];
         // SAFETY: both sides have as many bytes, which are not used before the stream was waited
         // for.
@@ -175,9 +175,9 @@ mod tests {
     #[test]
     fn each_round_changes_every_group_once_and_nothing_behind_them() {
         on_device::run(|| {
-            let device = Device::open(0).unwrap();
+            let device = BenchDevice::open(0).unwrap();
             let stream = Stream::new(&device).unwrap();
-            let buffer = Buffer::new(&device, 4096 + 8).unwrap();
+            let buffer = CudaBuffer::new(&device, 4096 + 8).unwrap();
             buffer.clear(&stream).unwrap();
             Kernels::load(&device).unwrap().burn(&stream, &buffer, 2).unwrap();
             let found = read(&stream, &buffer);
@@ -192,7 +192,7 @@ mod tests {
     fn compiled_from_ptx_they_do_the_same() {
         type Configure = unsafe extern "C" fn(*const c_char, *const c_char) -> c_int;
         on_device::run(|| {
-            let device = Device::open(0).unwrap();
+            let device = BenchDevice::open(0).unwrap();
             let stream = Stream::new(&device).unwrap();
             let native = Kernels::load(&device).unwrap();
             // SAFETY: the type is the header's, and both strings end with NUL.
@@ -202,10 +202,10 @@ mod tests {
             };
             assert_eq!(configured, 0);
             let compiled = Kernels::load(&device).unwrap();
-            let counters = Buffer::new(&device, 8).unwrap();
+            let counters = CudaBuffer::new(&device, 8).unwrap();
             counters.clear(&stream).unwrap();
             // Not a multiple of a group.
-            let [one, other] = [(); 2].map(|()| Buffer::new(&device, 40_004).unwrap());
+            let [one, other] = [(); 2].map(|()| CudaBuffer::new(&device, 40_004).unwrap());
             for (kernels, others, buffer) in
                 [(&native, &compiled, &one), (&compiled, &native, &other)]
             {
@@ -224,11 +224,11 @@ mod tests {
     #[test]
     fn what_does_not_lie_in_the_buffer_is_refused() {
         on_device::run(|| {
-            let device = Device::open(0).unwrap();
+            let device = BenchDevice::open(0).unwrap();
             let stream = Stream::new(&device).unwrap();
             let kernels = Kernels::load(&device).unwrap();
-            let buffer = Buffer::new(&device, 4096).unwrap();
-            let counters = Buffer::new(&device, 8).unwrap();
+            let buffer = CudaBuffer::new(&device, 4096).unwrap();
+            let counters = CudaBuffer::new(&device, 8).unwrap();
             let refused = |result: Result<()>, said: &str| {
                 let error = format!("{:#}", result.unwrap_err());
                 assert!(error.contains(said), "{error}");

@@ -8,36 +8,36 @@ use device::Stream;
 use os::size;
 
 use super::driver::{self, checked};
-use super::{Address, Device};
+use super::{Address, BenchDevice};
 
 /// `CU_DEVICE_CPU`: the host, where a call takes a device.
 const HOST: sys::CUdevice = -1;
 
 /// Device memory, or managed memory, which the driver moves between device and host. Not initialised.
 #[derive(Debug)]
-pub(crate) struct Buffer {
+pub(crate) struct CudaBuffer {
     address: Address,
     bytes: u64,
-    device: Device,
+    device: BenchDevice,
 }
 
-impl Buffer {
-    pub(crate) fn new(device: &Device, bytes: u64) -> Result<Buffer> {
+impl CudaBuffer {
+    pub(crate) fn new(device: &BenchDevice, bytes: u64) -> Result<CudaBuffer> {
         let mut address = 0;
         // SAFETY: the function writes one address.
         let allocated = unsafe { driver::cuMemAlloc_v2(&mut address, bytes as usize) };
         checked(allocated, || format!("allocating {} on the device", size::show(bytes)))?;
-        Ok(Buffer { address, bytes, device: device.clone() })
+        Ok(CudaBuffer { address, bytes, device: device.clone() })
     }
 
     /// Allocates managed memory.
-    pub(crate) fn managed(device: &Device, bytes: u64) -> Result<Buffer> {
+    pub(crate) fn managed(device: &BenchDevice, bytes: u64) -> Result<CudaBuffer> {
         let flags = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as u32;
         let mut address = 0;
         // SAFETY: the function writes one address.
         let allocated = unsafe { driver::cuMemAllocManaged(&mut address, bytes as usize, flags) };
         checked(allocated, || format!("allocating {} of managed memory", size::show(bytes)))?;
-        Ok(Buffer { address, bytes, device: device.clone() })
+        Ok(CudaBuffer { address, bytes, device: device.clone() })
     }
 
     /// The address of the first byte.
@@ -73,7 +73,7 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for CudaBuffer {
     fn drop(&mut self) {
         self.device.settle();
         // SAFETY: allocated in `new` and freed only here, after all work that may use it. Nothing
@@ -87,7 +87,7 @@ impl Drop for Buffer {
 pub(crate) struct Pinned {
     address: *mut u8,
     bytes: u64,
-    device: Device,
+    device: BenchDevice,
 }
 
 // SAFETY: plain memory, reached through pointers only.
@@ -96,7 +96,7 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    pub(crate) fn new(device: &Device, bytes: u64) -> Result<Pinned> {
+    pub(crate) fn new(device: &BenchDevice, bytes: u64) -> Result<Pinned> {
         let (mut address, flags) = (std::ptr::null_mut(), sys::CU_MEMHOSTALLOC_PORTABLE);
         // SAFETY: the function writes one address.
         let pinned = unsafe { driver::cuMemHostAlloc(&mut address, bytes as usize, flags) };

@@ -19,7 +19,7 @@ use cudarc::driver::sys;
 use self::driver::{checked, extension};
 
 pub(super) use kernels::Kernels;
-pub(super) use memory::{register, unregister, Buffer, Pinned};
+pub(super) use memory::{register, unregister, CudaBuffer, Pinned};
 
 /// The address of a byte of device memory, or of host memory that the device reaches.
 pub(super) type Address = sys::CUdeviceptr;
@@ -27,15 +27,15 @@ pub(super) type Address = sys::CUdeviceptr;
 /// A device with its primary context. Copies of it are the same device, which has the functions of the crate
 /// `device` as well.
 #[derive(Clone, Debug)]
-pub(super) struct Device(Arc<Inner>);
+pub(super) struct BenchDevice(Arc<RetainedContext>);
 
 #[derive(Debug)]
-struct Inner {
+struct RetainedContext {
     ordinal: sys::CUdevice,
     same: Arc<device::Device>,
 }
 
-impl Deref for Device {
+impl Deref for BenchDevice {
     type Target = Arc<device::Device>;
 
     fn deref(&self) -> &Arc<device::Device> {
@@ -43,15 +43,15 @@ impl Deref for Device {
     }
 }
 
-impl Drop for Inner {
+impl Drop for RetainedContext {
     fn drop(&mut self) {
-        // SAFETY: retained once in `open`; what lives in the context holds a `Device`. Nothing can
+        // SAFETY: retained once in `open`; what lives in the context holds a `BenchDevice`. Nothing can
         // be done about an error.
         let _ = unsafe { driver::cuDevicePrimaryCtxRelease_v2(self.ordinal) };
     }
 }
 
-impl Device {
+impl BenchDevice {
     /// The number of devices that the driver has. An error without a driver.
     pub(super) fn count() -> Result<u32> {
         driver::load()?;
@@ -65,8 +65,8 @@ impl Device {
     }
 
     /// Opens a device and makes its context current on this thread.
-    pub(super) fn open(number: u32) -> Result<Device> {
-        let count = Device::count()?;
+    pub(super) fn open(number: u32) -> Result<BenchDevice> {
+        let count = BenchDevice::count()?;
         ensure!(number < count, "there is no CUDA device {number}; the driver has {count}");
         let what = || format!("opening CUDA device {number}");
         let (mut ordinal, mut context) = (0, std::ptr::null_mut());
@@ -78,7 +78,7 @@ impl Device {
         checked(unsafe { driver::cuCtxSetCurrent(context) }, what)?;
         software::install()?;
         let same = device::kinds::current()?.with_context(what)?;
-        Ok(Device(Arc::new(Inner { ordinal, same: Arc::new(same) })))
+        Ok(BenchDevice(Arc::new(RetainedContext { ordinal, same: Arc::new(same) })))
     }
 
     /// Waits for all work in the context, on any thread: before memory that the work may use is

@@ -10,20 +10,20 @@ use anyhow::Result;
 use os::mapping::Mapping;
 use tempfile::TempDir;
 
-use super::engine::job::{Job, NAME};
+use super::engine::job::{BenchJob, NAME};
 use super::engine::median;
-use super::snapshot::{seconds, tell, Pages};
+use super::snapshot::{seconds, tell, PageSize};
 use super::Goal;
 
 const PAGE: usize = 4096;
 
 /// The application's memory.
-struct State {
+struct ChangingMemory {
     memory: Mapping,
     seed: u64,
 }
 
-impl State {
+impl ChangingMemory {
     fn words(&mut self) -> &mut [u64] {
         let (base, count) = (self.memory.base().as_ptr().cast(), self.memory.len() / 8);
         // SAFETY: the whole mapping, aligned to pages; nobody else has a reference to it.
@@ -53,16 +53,16 @@ impl State {
 
 /// What a job has cost.
 #[derive(Default)]
-struct Cost {
+struct JobCost {
     calls: Vec<f64>,
     steps: Vec<f64>,
     bytes: Vec<f64>,
 }
 
-fn run(state: &mut State, keys: &str, scattered: bool, repeats: u32) -> Result<Cost> {
+fn run(state: &mut ChangingMemory, keys: &str, scattered: bool, repeats: u32) -> Result<JobCost> {
     let folder = TempDir::new()?;
     let bytes = state.memory.len();
-    let job = Job::start_in(
+    let job = BenchJob::start_in(
         folder.path(),
         &format!(
             "mode = async\nscratch = DIR/scratch\nscratch_versions = 2\nhost_cache_size = {}B\n{keys}",
@@ -71,7 +71,7 @@ fn run(state: &mut State, keys: &str, scattered: bool, repeats: u32) -> Result<C
     )?;
     // SAFETY: the memory outlives the job, and nobody has a reference to it during its calls.
     unsafe { job.protect(0, state.memory.base().as_ptr().cast(), bytes)? };
-    let mut cost = Cost::default();
+    let mut cost = JobCost::default();
     // Pages of the host buffer exist from the third on.
     for version in 0..repeats as i32 + 4 {
         let step = seconds(|| {
@@ -91,10 +91,10 @@ fn run(state: &mut State, keys: &str, scattered: bool, repeats: u32) -> Result<C
 }
 
 /// Measures memory of this size, in pages of this kind.
-pub(super) fn measure(bytes: usize, pages: Pages, repeats: u32) -> Result<()> {
-    let mut state = State { memory: Mapping::reserve(bytes)?, seed: 7 };
+pub(super) fn measure(bytes: usize, pages: PageSize, repeats: u32) -> Result<()> {
+    let mut state = ChangingMemory { memory: Mapping::reserve(bytes)?, seed: 7 };
     // Without huge pages the figures are those of small ones.
-    let _ = state.memory.advise_huge(pages == Pages::Huge);
+    let _ = state.memory.advise_huge(pages == PageSize::Huge);
     for (place, word) in state.words().iter_mut().enumerate() {
         *word = place as u64;
     }

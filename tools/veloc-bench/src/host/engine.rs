@@ -25,22 +25,22 @@ use anyhow::{bail, Result};
 use clap::{Args, ValueEnum};
 use os::interrupt;
 
-use super::{in_own_process, Common, Figure, Judge, Report};
+use super::{in_own_process, CommonOptions, GoalOptions, MeasuredFigure, ResultsFile};
 use crate::options::{distinct, name_of};
 
 /// Options of the command.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct EngineOptions {
     /// Only these parts
     #[arg(long, value_delimiter = ',', value_enum)]
-    parts: Vec<Part>,
+    parts: Vec<EnginePart>,
     /// Where the software device's libcuda.so.1 is [default: where a checkout or a bundle has it]
     #[arg(long, value_name = "FOLDER")]
     softcuda: Option<PathBuf>,
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
     #[command(flatten)]
-    judge: Judge,
+    judge: GoalOptions,
     /// Measure one part in this process, with this detail
     #[arg(long, hide = true)]
     detail: Option<u64>,
@@ -54,7 +54,7 @@ pub(crate) struct Options {
 
 /// The parts that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum EnginePart {
     /// Initialising with large caches
     Init,
     /// A checkpoint of device memory beside its copy (software device)
@@ -90,29 +90,29 @@ enum Part {
     Sweep,
 }
 
-impl Part {
+impl EnginePart {
     fn name(self) -> String {
         name_of(&self)
     }
 
     /// Whether this part uses the software device.
     fn on_device(self) -> bool {
-        matches!(self, Part::Device | Part::DeviceMemory)
+        matches!(self, EnginePart::Device | EnginePart::DeviceMemory)
     }
 
     /// The runs of this part: a number that says what to measure in each.
     fn details(self) -> &'static [u64] {
         match self {
-            Part::Memory => memory::SIZES,
-            Part::Aggregated => aggregated::SIZES,
+            EnginePart::Memory => memory::SIZES,
+            EnginePart::Aggregated => aggregated::SIZES,
             _ => &[0],
         }
     }
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &EngineOptions) -> Result<()> {
     let parts = match options.parts.as_slice() {
-        [] => Part::value_variants(),
+        [] => EnginePart::value_variants(),
         given => given,
     };
     if let (Some(detail), Some(rank), Some(folder)) =
@@ -125,13 +125,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     distinct("--parts", options.parts.iter().map(|part| part.name()))?;
     interrupt::watch()?;
-    let mut report = Report::new("engine", options.common.out.as_deref())?;
+    let mut report = ResultsFile::new("engine", options.common.out.as_deref())?;
     report.print_machine();
     if parts.iter().any(|part| part.on_device()) {
         report.warn(software::WARNING);
         println!("{}", software::WARNING);
     }
-    Figure::print_title();
+    MeasuredFigure::print_title();
     let mut failures = Vec::new();
     for part in parts {
         for detail in part.details() {
@@ -149,10 +149,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// Measures a part in a process of its own.
 fn measure_apart(
-    part: Part,
+    part: EnginePart,
     detail: u64,
-    options: &Options,
-    report: &mut Report<Figure>,
+    options: &EngineOptions,
+    report: &mut ResultsFile<MeasuredFigure>,
 ) -> Result<()> {
     let settings = if part.on_device() {
         software::settings(options.softcuda.as_deref())?
@@ -166,7 +166,7 @@ fn measure_apart(
         format!("--repeats={}", options.common.repeats),
     ];
     in_own_process(&arguments, &settings, |line| {
-        let figure: Figure = serde_json::from_str(line)?;
+        let figure: MeasuredFigure = serde_json::from_str(line)?;
         figure.print();
         report.points.push(figure);
         report.save()
@@ -174,29 +174,29 @@ fn measure_apart(
 }
 
 /// Measures a part here.
-fn measure(part: Part, detail: u64, repeats: u32) -> Result<()> {
+fn measure(part: EnginePart, detail: u64, repeats: u32) -> Result<()> {
     match part {
-        Part::Init => init::run(repeats),
-        Part::Device => device::run(repeats),
-        Part::Small => host::small(repeats),
-        Part::Large => host::large(repeats),
-        Part::Memory => memory::host(detail, repeats),
-        Part::DeviceMemory => memory::device(),
-        Part::Versions => versions::in_memory(repeats),
-        Part::Files => versions::in_files(repeats),
-        Part::Sync => storage::sync(repeats),
-        Part::Checksums => storage::checksums(repeats),
-        Part::Behind => storage::behind(repeats),
-        Part::Both => both::run(repeats),
-        Part::SmallFiles => storage::small(repeats),
-        Part::Aggregated => aggregated::run(detail, repeats),
-        Part::Timeline => timeline::run(repeats),
-        Part::Sweep => sweep::run(repeats),
+        EnginePart::Init => init::run(repeats),
+        EnginePart::Device => device::run(repeats),
+        EnginePart::Small => host::small(repeats),
+        EnginePart::Large => host::large(repeats),
+        EnginePart::Memory => memory::host(detail, repeats),
+        EnginePart::DeviceMemory => memory::device(),
+        EnginePart::Versions => versions::in_memory(repeats),
+        EnginePart::Files => versions::in_files(repeats),
+        EnginePart::Sync => storage::sync(repeats),
+        EnginePart::Checksums => storage::checksums(repeats),
+        EnginePart::Behind => storage::behind(repeats),
+        EnginePart::Both => both::run(repeats),
+        EnginePart::SmallFiles => storage::small(repeats),
+        EnginePart::Aggregated => aggregated::run(detail, repeats),
+        EnginePart::Timeline => timeline::run(repeats),
+        EnginePart::Sweep => sweep::run(repeats),
     }
 }
 
 /// Hands a figure to the process that asked for it.
-fn tell(figure: &Figure) -> Result<()> {
+fn tell(figure: &MeasuredFigure) -> Result<()> {
     println!("{}", serde_json::to_string(figure)?);
     Ok(())
 }
@@ -213,8 +213,8 @@ mod tests {
 
     #[test]
     fn each_part_is_found_by_its_name() {
-        for part in Part::value_variants() {
-            assert_eq!(Part::from_str(&part.name(), false), Ok(*part));
+        for part in EnginePart::value_variants() {
+            assert_eq!(EnginePart::from_str(&part.name(), false), Ok(*part));
         }
     }
 }

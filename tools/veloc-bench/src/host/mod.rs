@@ -16,7 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::child::command;
 use super::machine;
-use super::results::{prepare, write_json, Device, Machine, Program, Spread, SOFTWARE_NOTE};
+use super::results::{
+    prepare, write_json, MeasuredDevice, MeasuredMachine, MeasuringProgram, Spread, SOFTWARE_NOTE,
+};
 
 mod changes;
 pub(super) mod engine;
@@ -27,7 +29,7 @@ mod vectors;
 
 /// Options of all of these commands.
 #[derive(Clone, Debug, Args)]
-pub(super) struct Common {
+pub(super) struct CommonOptions {
     /// How often each thing is measured
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: u32,
@@ -41,13 +43,13 @@ const SCHEMA: u32 = 1;
 
 /// One file of results.
 #[derive(Debug, Serialize)]
-pub(super) struct Report<T> {
+pub(super) struct ResultsFile<T> {
     schema: u32,
     title: &'static str,
-    program: Program,
-    machine: Machine,
+    program: MeasuringProgram,
+    machine: MeasuredMachine,
     #[serde(skip_serializing_if = "Option::is_none")]
-    device: Option<Device>,
+    device: Option<MeasuredDevice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<&'static str>,
     /// The measurements.
@@ -56,12 +58,12 @@ pub(super) struct Report<T> {
     file: Option<PathBuf>,
 }
 
-impl<T: Serialize> Report<T> {
+impl<T: Serialize> ResultsFile<T> {
     /// An empty report about `title`, for the file that was asked for, if one was. An error if that
     /// file cannot be written.
     pub(super) fn new(title: &'static str, file: Option<&Path>) -> Result<Self> {
         file.map_or(Ok(()), prepare)?;
-        Ok(Report {
+        Ok(ResultsFile {
             schema: SCHEMA,
             title,
             program: machine::program(),
@@ -74,7 +76,7 @@ impl<T: Serialize> Report<T> {
     }
 
     /// Has the report say which device was used.
-    pub(super) fn on_device(&mut self, device: Device) {
+    pub(super) fn on_device(&mut self, device: MeasuredDevice) {
         self.device = Some(device);
     }
 
@@ -105,7 +107,7 @@ impl<T: Serialize> Report<T> {
 
 /// A figure that was measured several times.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Figure {
+pub(super) struct MeasuredFigure {
     /// The name of the measured quantity.
     pub what: String,
     /// The unit of the values.
@@ -128,14 +130,20 @@ pub(super) enum Goal {
     AtLeast(f64),
 }
 
-impl Figure {
+impl MeasuredFigure {
     /// A figure without a goal.
-    pub(super) fn new(what: impl Into<String>, unit: &str, values: Vec<f64>) -> Figure {
-        Figure { what: what.into(), unit: unit.to_owned(), values, goal: None, reached: None }
+    pub(super) fn new(what: impl Into<String>, unit: &str, values: Vec<f64>) -> MeasuredFigure {
+        MeasuredFigure {
+            what: what.into(),
+            unit: unit.to_owned(),
+            values,
+            goal: None,
+            reached: None,
+        }
     }
 
     /// Gives the figure a goal.
-    pub(super) fn with_goal(mut self, goal: Goal) -> Figure {
+    pub(super) fn with_goal(mut self, goal: Goal) -> MeasuredFigure {
         self.goal = Some(goal);
         self.reached = Spread::of(self.values.clone()).map(|spread| match goal {
             Goal::AtMost(most) => spread.median <= most,
@@ -144,7 +152,7 @@ impl Figure {
         self
     }
 
-    /// The title of the columns that [`Figure::print`] fills.
+    /// The title of the columns that [`MeasuredFigure::print`] fills.
     pub(super) fn print_title() {
         println!(
             "{:<72} {:>10} {:>23}  {:<11} to reach",
@@ -176,17 +184,17 @@ impl Figure {
 
 /// The option of commands whose figures have goals.
 #[derive(Clone, Copy, Debug, Args)]
-pub(super) struct Judge {
+pub(super) struct GoalOptions {
     /// End with 1 if a figure misses what it has to reach; without this, the table alone says so
     #[arg(long)]
     check: bool,
 }
 
-impl Judge {
+impl GoalOptions {
     /// Says which figures have missed their goals; with `--check`, that is an error.
-    pub(super) fn judge(self, figures: &[Figure]) -> Result<()> {
+    pub(super) fn judge(self, figures: &[MeasuredFigure]) -> Result<()> {
         let goals = figures.iter().filter(|figure| figure.goal.is_some()).count();
-        let missed: Vec<&Figure> =
+        let missed: Vec<&MeasuredFigure> =
             figures.iter().filter(|figure| figure.reached == Some(false)).collect();
         if missed.is_empty() {
             println!("all {goals} figures with a goal reach it");
@@ -291,10 +299,10 @@ mod tests {
 
     #[test]
     fn only_with_check_is_a_missed_goal_an_error() {
-        let figure = |value, goal| Figure::new("a call", "us", vec![value]).with_goal(goal);
+        let figure = |value, goal| MeasuredFigure::new("a call", "us", vec![value]).with_goal(goal);
         let (met, missed) = (figure(1.0, Goal::AtMost(2.0)), figure(1.0, Goal::AtLeast(2.0)));
-        let plain = Figure::new("another", "us", vec![9.0]);
-        let judge = |check, figures: &[Figure]| Judge { check }.judge(figures);
+        let plain = MeasuredFigure::new("another", "us", vec![9.0]);
+        let judge = |check, figures: &[MeasuredFigure]| GoalOptions { check }.judge(figures);
         judge(true, &[met.clone(), plain.clone()]).unwrap();
         judge(false, &[met.clone(), missed.clone()]).unwrap();
         let error = judge(true, &[met, missed, plain]).unwrap_err().to_string();
@@ -305,7 +313,7 @@ mod tests {
     /// missed goal.
     #[test]
     fn a_missed_goal_is_a_line_behind_that_of_its_figure() {
-        let figure = Figure::new("a call", "us", vec![3.0]).with_goal(Goal::AtMost(2.0));
+        let figure = MeasuredFigure::new("a call", "us", vec![3.0]).with_goal(Goal::AtMost(2.0));
         let text = serde_json::to_string_pretty(&figure).unwrap();
         let line =
             |wanted| text.lines().position(|line| line.trim().trim_end_matches(',') == wanted);

@@ -17,7 +17,7 @@ use os::size;
 use os::{affinity, memory};
 use serde::Serialize;
 
-use super::{number, Common, Report};
+use super::{number, CommonOptions, ResultsFile};
 use crate::options::distinct;
 use crate::plan::shuffle;
 use crate::results::Spread;
@@ -28,7 +28,7 @@ const MOST: u64 = 1 << 30;
 
 /// Options of the command.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct PagesOptions {
     /// The size of the buffer [default: 1/8 of the available memory, at most 1G]
     #[arg(long, value_parser = size::parse)]
     bytes: Option<u64>,
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: Vec<u32>,
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
 }
 
 /// The ways to make pages.
@@ -67,7 +67,7 @@ enum Of {
 
 /// One way to touch, with all its repeats.
 #[derive(Clone, Debug, Serialize)]
-struct Point {
+struct TouchPoint {
     method: Method,
     of: Of,
     /// Whether huge pages were asked for.
@@ -100,7 +100,7 @@ impl Method {
     }
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &PagesOptions) -> Result<()> {
     distinct("--threads", &options.threads)?;
     let physical = memory::physical()?;
     let bytes = match options.bytes {
@@ -123,7 +123,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         given => given.to_vec(),
     };
     interrupt::watch()?;
-    let mut report = Report::new("pages", options.common.out.as_deref())?;
+    let mut report = ResultsFile::new("pages", options.common.out.as_deref())?;
     report.print_machine();
     println!("host buffer of {}, {} repeats in turns", size::show(bytes), options.common.repeats);
     for &threads in &threads {
@@ -135,7 +135,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 for of in [Of::Private, Of::Shared] {
                     if of == Of::Private || method.touches() {
                         let (rates, huge_shares) = (Vec::new(), Vec::new());
-                        report.points.push(Point {
+                        report.points.push(TouchPoint {
                             method,
                             of,
                             huge,
@@ -166,7 +166,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn buffer_of(point: &Point) -> Result<HostBuffer> {
+fn buffer_of(point: &TouchPoint) -> Result<HostBuffer> {
     Ok(match point.of {
         Of::Private => HostBuffer::reserve(point.bytes, TOUCH_UNIT, point.huge)?,
         Of::Shared => {
@@ -177,7 +177,7 @@ fn buffer_of(point: &Point) -> Result<HostBuffer> {
 }
 
 /// The rate in GB/s, and the share of huge pages.
-fn measure(point: &Point) -> Result<(f64, f64)> {
+fn measure(point: &TouchPoint) -> Result<(f64, f64)> {
     // A hypervisor that has to find memory first takes longer than all that is measured here, in
     // the first measurement. Memory that was used just now is there.
     let before = buffer_of(point)?;
@@ -241,7 +241,7 @@ pub(crate) fn touch_all(
 }
 
 /// Each thread does `work` on its part of all bytes.
-fn in_parts(point: &Point, work: impl Fn(u64, usize) + Sync) -> Result<()> {
+fn in_parts(point: &TouchPoint, work: impl Fn(u64, usize) + Sync) -> Result<()> {
     let threads = u64::from(point.threads);
     on_threads(point.threads, |thread| {
         let [start, end] = [thread, thread + 1].map(|n| point.bytes * u64::from(n) / threads);
@@ -261,7 +261,7 @@ fn on_threads(threads: u32, work: impl Fn(u32) -> Result<()> + Sync) -> Result<(
     })
 }
 
-fn print(points: &[Point]) {
+fn print(points: &[TouchPoint]) {
     println!(
         "{:<22} {:>8} {:>6} {:>7} {:>8} {:>16} {:>12}",
         "", "memory", "pages", "threads", "GB/s", "least .. most", "huge got"

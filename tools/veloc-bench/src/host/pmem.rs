@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use os::interrupt;
 
 use self::programs::Programs;
-use super::{in_own_process_in, Common, Figure, Goal, Judge, Report};
+use super::{in_own_process_in, CommonOptions, Goal, GoalOptions, MeasuredFigure, ResultsFile};
 use crate::options::name_of;
 
 mod lost;
@@ -20,10 +20,10 @@ mod times;
 
 /// Options of the command.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct PmemOptions {
     /// What is measured
     #[arg(long, value_delimiter = ',', value_enum, default_values = ["marks", "cg", "multiply", "transport", "lost", "tool"])]
-    parts: Vec<Part>,
+    parts: Vec<PmemPart>,
     /// Where the files of arrays are
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     folder: PathBuf,
@@ -49,9 +49,9 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     crashes: u32,
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
     #[command(flatten)]
-    judge: Judge,
+    judge: GoalOptions,
     /// Measure one part in this process
     #[arg(long, hide = true)]
     here: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Options {
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum PmemPart {
     /// A mark.
     Marks,
     /// Conjugate gradients, kept in several ways.
@@ -74,7 +74,7 @@ enum Part {
     Tool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &PmemOptions) -> Result<()> {
     if options.here {
         return options.parts.iter().try_for_each(|part| measure(*part, options));
     }
@@ -84,9 +84,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         ensure!(is_possible, "--blocks {block}: no multiple of 4 that divides --order {order}");
     }
     interrupt::watch()?;
-    let mut report = Report::new("pmem", options.common.out.as_deref())?;
+    let mut report = ResultsFile::new("pmem", options.common.out.as_deref())?;
     report.print_machine();
-    Figure::print_title();
+    MeasuredFigure::print_title();
     for part in &options.parts {
         let mut arguments: Vec<String> = ["pmem", "--here"].map(str::to_owned).into();
         let blocks: Vec<_> = options.blocks.iter().map(u32::to_string).collect();
@@ -102,7 +102,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             format!("--prefix={}", programs::prefix(options.prefix.as_deref())?.display()),
         ]);
         in_own_process_in(&options.folder, &arguments, &[], |line| {
-            let figure: Figure = serde_json::from_str(line)?;
+            let figure: MeasuredFigure = serde_json::from_str(line)?;
             figure.print();
             report.points.push(figure);
             report.save()
@@ -111,21 +111,21 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     options.judge.judge(&report.points)
 }
 
-fn measure(part: Part, options: &Options) -> Result<()> {
+fn measure(part: PmemPart, options: &PmemOptions) -> Result<()> {
     let programs = Programs::new(&programs::prefix(options.prefix.as_deref())?)?;
     match part {
-        Part::Marks => times::marks(&programs, options),
-        Part::Cg => times::conjugate_gradients(&programs, options),
-        Part::Multiply => times::multiply(&programs, options),
-        Part::Transport => times::transport(&programs, options),
-        Part::Lost => lost::iterations(&programs, options),
-        Part::Tool => lost::tool(&programs, options),
+        PmemPart::Marks => times::marks(&programs, options),
+        PmemPart::Cg => times::conjugate_gradients(&programs, options),
+        PmemPart::Multiply => times::multiply(&programs, options),
+        PmemPart::Transport => times::transport(&programs, options),
+        PmemPart::Lost => lost::iterations(&programs, options),
+        PmemPart::Tool => lost::tool(&programs, options),
     }
 }
 
 /// Prints a figure for the process that has started this one.
 fn tell(what: String, unit: &str, values: Vec<f64>, goal: Option<f64>) -> Result<()> {
-    let figure = Figure::new(what, unit, values);
+    let figure = MeasuredFigure::new(what, unit, values);
     let figure = match goal {
         Some(most) => figure.with_goal(Goal::AtMost(most)),
         None => figure,

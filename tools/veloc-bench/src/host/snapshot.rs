@@ -17,25 +17,27 @@ use os::mapping::Mapping;
 use os::size;
 use tempfile::TempDir;
 
-use super::engine::job::{Job, NAME};
-use super::{changes, in_own_process, vectors, Common, Figure, Goal, Judge, Report};
+use super::engine::job::{BenchJob, NAME};
+use super::{
+    changes, in_own_process, vectors, CommonOptions, Goal, GoalOptions, MeasuredFigure, ResultsFile,
+};
 
 /// Options of the command.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct SnapshotOptions {
     /// Bytes of a checkpoint
     #[arg(long, value_delimiter = ',', value_parser = size::parse, default_value = "1G")]
     bytes: Vec<u64>,
     /// The pages of the application's memory
     #[arg(long, value_delimiter = ',', value_enum, default_values = ["small", "huge"])]
-    pages: Vec<Pages>,
+    pages: Vec<PageSize>,
     /// What is measured
     #[arg(long, value_delimiter = ',', value_enum, default_values = ["ways"])]
-    parts: Vec<Part>,
+    parts: Vec<SnapshotPart>,
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
     #[command(flatten)]
-    judge: Judge,
+    judge: GoalOptions,
     /// Measure one size and kind of pages in this process
     #[arg(long, hide = true)]
     here: bool,
@@ -43,7 +45,7 @@ pub(crate) struct Options {
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum SnapshotPart {
     /// The ways to capture, in memory.
     Ways,
     /// Two vectors and their dot product, with files, compressed by programs and by the library.
@@ -54,7 +56,7 @@ enum Part {
 
 /// Pages of the application's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Pages {
+pub(super) enum PageSize {
     /// 4 KiB.
     Small,
     /// 2 MiB, if the system has them.
@@ -64,24 +66,26 @@ pub(super) enum Pages {
 /// The ways that are compared.
 const WAYS: [&str; 3] = ["copy", "protect", "fork"];
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &SnapshotOptions) -> Result<()> {
     if let (true, [bytes], [pages]) = (options.here, &options.bytes[..], &options.pages[..]) {
         let repeats = options.common.repeats;
         return match options.parts[..] {
-            [Part::Vectors] => vectors::measure(*bytes as usize, repeats),
-            [Part::Changes] => changes::measure(*bytes as usize, *pages, repeats),
+            [SnapshotPart::Vectors] => vectors::measure(*bytes as usize, repeats),
+            [SnapshotPart::Changes] => changes::measure(*bytes as usize, *pages, repeats),
             _ => measure(*bytes as usize, *pages, repeats),
         };
     }
     interrupt::watch()?;
-    let mut report = Report::new("snapshot", options.common.out.as_deref())?;
+    let mut report = ResultsFile::new("snapshot", options.common.out.as_deref())?;
     report.print_machine();
-    Figure::print_title();
+    MeasuredFigure::print_title();
     for bytes in &options.bytes {
         let by_pages =
             |part| options.pages.iter().map(move |pages| (part, *pages)).collect::<Vec<_>>();
-        let all = by_pages(Part::Ways).into_iter().chain([(Part::Vectors, Pages::Small)]);
-        let all = all.chain(by_pages(Part::Changes));
+        let all = by_pages(SnapshotPart::Ways)
+            .into_iter()
+            .chain([(SnapshotPart::Vectors, PageSize::Small)]);
+        let all = all.chain(by_pages(SnapshotPart::Changes));
         for (part, pages) in all.filter(|(part, _)| options.parts.contains(part)) {
             let [part, pages] = [crate::options::name_of(&part), crate::options::name_of(&pages)];
             let arguments = [
@@ -93,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 format!("--repeats={}", options.common.repeats),
             ];
             in_own_process(&arguments, &[], |line| {
-                let figure: Figure = serde_json::from_str(line)?;
+                let figure: MeasuredFigure = serde_json::from_str(line)?;
                 figure.print();
                 report.points.push(figure);
                 report.save()
@@ -104,13 +108,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// The application's memory.
-struct Memory(Mapping);
+struct SnapshotMemory(Mapping);
 
-impl Memory {
-    fn new(bytes: usize, pages: Pages) -> Result<Memory> {
-        let memory = Memory(Mapping::reserve(bytes)?);
+impl SnapshotMemory {
+    fn new(bytes: usize, pages: PageSize) -> Result<SnapshotMemory> {
+        let memory = SnapshotMemory(Mapping::reserve(bytes)?);
         // Without huge pages the figures are those of small ones.
-        let _ = memory.0.advise_huge(pages == Pages::Huge);
+        let _ = memory.0.advise_huge(pages == PageSize::Huge);
         memory.rewrite(1);
         Ok(memory)
     }
@@ -123,7 +127,7 @@ impl Memory {
     }
 
     /// Copies all of another's.
-    fn copy(&self, other: &Memory) {
+    fn copy(&self, other: &SnapshotMemory) {
         // SAFETY: two mappings of the same length, to whose bytes nobody has a reference.
         unsafe {
             ptr::copy_nonoverlapping(other.0.base().as_ptr(), self.0.base().as_ptr(), self.0.len());
@@ -147,10 +151,10 @@ pub(super) fn seconds(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     Ok(since.elapsed().as_secs_f64())
 }
 
-fn measure(bytes: usize, pages: Pages, repeats: u32) -> Result<()> {
+fn measure(bytes: usize, pages: PageSize, repeats: u32) -> Result<()> {
     let what =
         format!("{}, {} pages", os::size::show(bytes as u64), crate::options::name_of(&pages));
-    let (memory, plain) = (Memory::new(bytes, pages)?, Memory::new(bytes, pages)?);
+    let (memory, plain) = (SnapshotMemory::new(bytes, pages)?, SnapshotMemory::new(bytes, pages)?);
     let copies = (0..repeats)
         .map(|_| {
             seconds(|| {
@@ -180,7 +184,7 @@ fn measure(bytes: usize, pages: Pages, repeats: u32) -> Result<()> {
     for way in WAYS {
         // Room for three versions, so that none waits for room.
         let room = 3 * bytes + (64 << 20);
-        let job = Job::start(&format!(
+        let job = BenchJob::start(&format!(
             "mode = async\nephemeral = true\nhost_cache_size = {room}B\nhost_capture = {way}\n"
         ))?;
         // SAFETY: `memory` outlives the job.
@@ -205,7 +209,7 @@ fn measure(bytes: usize, pages: Pages, repeats: u32) -> Result<()> {
             }
         }
         let milliseconds = blocked.iter().map(|time| 1e3 * time).collect();
-        let is_short = way == "protect" && pages == Pages::Huge;
+        let is_short = way == "protect" && pages == PageSize::Huge;
         let goal = is_short.then_some(Goal::AtMost(1.0));
         tell(&format!("{way}: blocked"), &what, "ms", milliseconds, goal)?;
         for (name, naive) in &naive {
@@ -228,7 +232,7 @@ pub(super) fn tell(
     values: Vec<f64>,
     goal: Option<Goal>,
 ) -> Result<()> {
-    let figure = Figure::new(format!("{what}, {of}"), unit, values);
+    let figure = MeasuredFigure::new(format!("{what}, {of}"), unit, values);
     let figure = match goal {
         Some(goal) => figure.with_goal(goal),
         None => figure,

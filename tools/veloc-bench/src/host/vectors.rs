@@ -14,7 +14,7 @@ use anyhow::{ensure, Context as _, Result};
 use os::mapping::Mapping;
 use tempfile::TempDir;
 
-use super::engine::job::{Job, NAME};
+use super::engine::job::{BenchJob, NAME};
 use super::engine::median;
 use super::snapshot::{seconds, tell};
 use super::Goal;
@@ -140,7 +140,7 @@ fn of_vectors(vectors: &mut Vectors, what: &str, repeats: u32) -> Result<()> {
     let quiet = median((0..repeats.max(3)).map(|_| product(vectors)).collect::<Result<_>>()?);
     for (capture, compress) in WAYS {
         let way = format!("{capture}, compress = {compress}");
-        let job = Job::start_in(
+        let job = BenchJob::start_in(
             folder.path(),
             &format!(
                 "mode = async\nscratch = DIR/scratch\nmax_versions = 2\nhost_cache_size = {}B\n\

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use device::Stream;
 use serde::Serialize;
 
-use super::Times;
-use crate::cuda::{Buffer, Device, Kernels};
+use super::TimesSummary;
+use crate::cuda::{BenchDevice, CudaBuffer, Kernels};
 
 /// The work of the device whose times are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -41,22 +41,22 @@ const AHEAD: Duration = Duration::from_millis(50);
 /// Does `work` beside the watched work of the device. Returns its result, and the times during it
 /// of calls that queue a copy or a kernel, and of batches until they were done.
 pub(super) fn watch<T>(
-    device: &Device,
+    device: &BenchDevice,
     watched: Watched,
     work: impl FnOnce() -> Result<T>,
-) -> Result<(T, [Times; 2])> {
+) -> Result<(T, [TimesSummary; 2])> {
     let (bytes, queued) = match watched {
         Watched::Copies => (COPY, 1),
         Watched::Kernels if device.is_software() => (KERNEL_SOFTWARE, QUEUED),
         Watched::Kernels => (KERNEL, QUEUED),
     };
-    let [from, to] = [Buffer::new(device, bytes)?, Buffer::new(device, bytes)?];
+    let [from, to] = [CudaBuffer::new(device, bytes)?, CudaBuffer::new(device, bytes)?];
     let stream = Stream::new(device)?;
     from.clear(&stream)?;
     stream.synchronize()?;
     let [begun, over] = [(); 2].map(|()| AtomicBool::new(false));
     thread::scope(|scope| {
-        let watcher = scope.spawn(|| -> Result<[Times; 2]> {
+        let watcher = scope.spawn(|| -> Result<[TimesSummary; 2]> {
             device.bind()?;
             let kernels = Kernels::load(device)?;
             let (mut calls, mut together) = (Vec::new(), Vec::new());
@@ -83,7 +83,7 @@ pub(super) fn watch<T>(
                     thread::sleep(PAUSE);
                 }
             }
-            Ok([calls, together].map(Times::of))
+            Ok([calls, together].map(TimesSummary::of))
         });
         thread::sleep(AHEAD);
         begun.store(true, Ordering::Release);

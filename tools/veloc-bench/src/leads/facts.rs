@@ -37,7 +37,7 @@ const ATTRIBUTES: [(&str, CUdevice_attribute); 12] = [
 
 /// The facts that were found.
 #[derive(Debug, Serialize)]
-pub(super) struct Point {
+pub(super) struct DeviceFacts {
     attributes: Vec<Attribute>,
     /// Free device memory in bytes.
     free: u64,
@@ -59,7 +59,7 @@ struct Attribute {
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     let ask = |(name, attribute)| Attribute { name, value: bench.device.attribute(attribute) };
     let module = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
-    let point = Point {
+    let point = DeviceFacts {
         attributes: ATTRIBUTES.map(ask).into(),
         free: bench.device.free_memory()?,
         locked_limit: locked_limit(),
@@ -72,5 +72,5 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     let limit = point.locked_limit.map_or_else(|| "none".to_owned(), size::show);
     println!("{:<40} {limit}", "limit of locked memory");
     println!("{:<40} {}", "kernel module", point.kernel_module);
-    bench.keep(super::Point::Facts(point))
+    bench.keep(super::LeadPoint::Facts(point))
 }

@@ -13,28 +13,28 @@ use crate::host::number;
 
 /// The result of touching memory.
 #[derive(Debug, Serialize)]
-pub(super) struct Point {
+pub(super) struct GrowthPoint {
     /// Bytes that were to be touched.
     wanted: u64,
     /// Bytes that the machine has given in the time allowed.
     touched: u64,
     seconds: f64,
-    before: Memory,
+    before: MachineMemory,
     /// The machine's memory after the touched bytes were freed.
-    after: Memory,
+    after: MachineMemory,
 }
 
 /// The machine's memory in bytes.
 #[derive(Debug, Serialize)]
-struct Memory {
+struct MachineMemory {
     total: u64,
     /// Bytes that this process may still have.
     available: u64,
 }
 
-fn now() -> Result<Memory> {
+fn now() -> Result<MachineMemory> {
     let (total, available) = (memory::machine_total()?, memory::physical()?.available);
-    Ok(Memory { total, available })
+    Ok(MachineMemory { total, available })
 }
 
 /// Touches memory, and gives it back.
@@ -42,7 +42,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     let (wanted, before, since) = (bench.total, now()?, Instant::now());
     let touched = growth::touch(wanted);
     let seconds = since.elapsed().as_secs_f64();
-    let point = Point { wanted, touched, seconds, before, after: now()? };
+    let point = GrowthPoint { wanted, touched, seconds, before, after: now()? };
     println!(
         "{} of {} of memory touched, {} GB/s",
         size::show(touched),
@@ -53,5 +53,5 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
         let (total, available) = (size::show(memory.total), size::show(memory.available));
         println!("{when:<40} {total}, {available} available");
     }
-    bench.keep(super::Point::Grow(point))
+    bench.keep(super::LeadPoint::Grow(point))
 }

@@ -24,8 +24,8 @@ use os::memory;
 use os::size;
 use serde::Serialize;
 
-use super::cuda::Device;
-use super::host::Report;
+use super::cuda::BenchDevice;
+use super::host::ResultsFile;
 use super::options::{distinct, name_of};
 use super::processes;
 use super::results::{quantile, SOFTWARE_WARNING};
@@ -38,7 +38,7 @@ const TOTAL_SOFTWARE: u64 = 256 << 20;
 
 /// Options of the command.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct LeadsOptions {
     /// Host memory, and device memory, to measure with [default: 4G; 256M on the software device]
     #[arg(long, value_parser = size::parse)]
     total: Option<u64>,
@@ -71,14 +71,14 @@ enum Lead {
 /// One measurement.
 #[derive(Debug, Serialize)]
 #[serde(tag = "lead", rename_all = "kebab-case")]
-enum Point {
-    Facts(facts::Point),
-    Grow(growth::Point),
-    Works(works::Point),
+enum LeadPoint {
+    Facts(facts::DeviceFacts),
+    Grow(growth::GrowthPoint),
+    Works(works::WorkPoint),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-struct Times {
+struct TimesSummary {
     count: usize,
     median: f64,
     /// The quantile 0.95.
@@ -87,10 +87,10 @@ struct Times {
     total: f64,
 }
 
-impl Times {
-    fn of(mut seconds: Vec<f64>) -> Times {
+impl TimesSummary {
+    fn of(mut seconds: Vec<f64>) -> TimesSummary {
         seconds.sort_by(f64::total_cmp);
-        Times {
+        TimesSummary {
             count: seconds.len(),
             median: quantile(&seconds, 0.5),
             p95: quantile(&seconds, 0.95),
@@ -102,25 +102,25 @@ impl Times {
 
 /// What all measurements use.
 struct Bench<'a> {
-    device: &'a Device,
+    device: &'a BenchDevice,
     /// Bytes of host memory, and of device memory.
     total: u64,
     repeats: u32,
-    report: Report<Point>,
+    report: ResultsFile<LeadPoint>,
 }
 
 impl Bench<'_> {
     /// Keeps a point, and writes it to the file.
-    fn keep(&mut self, point: Point) -> Result<()> {
+    fn keep(&mut self, point: LeadPoint) -> Result<()> {
         self.report.points.push(point);
         self.report.save()
     }
 }
 
-pub(super) fn run(options: &Options) -> Result<()> {
+pub(super) fn run(options: &LeadsOptions) -> Result<()> {
     distinct("--only", options.only.iter().map(name_of))?;
     interrupt::watch()?;
-    let device = Device::open(0)?;
+    let device = BenchDevice::open(0)?;
     let leads = match options.only.as_slice() {
         [] => Lead::value_variants(),
         given => given,
@@ -129,7 +129,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     if leads.iter().any(|lead| !matches!(lead, Lead::Facts | Lead::Grow)) {
         check(total, &device)?;
     }
-    let mut report = Report::new("leads", Some(&options.out))?;
+    let mut report = ResultsFile::new("leads", Some(&options.out))?;
     report.print_machine();
     println!("{}, {}", device.name(), size::show(device.total_memory()));
     report.on_device(processes::device()?);
@@ -151,13 +151,13 @@ pub(super) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn measure(bench: &mut Bench<'_>, points: fn(&Bench<'_>) -> Vec<works::Point>) -> Result<()> {
+fn measure(bench: &mut Bench<'_>, points: fn(&Bench<'_>) -> Vec<works::WorkPoint>) -> Result<()> {
     let points = points(bench);
     works::run(bench, points)
 }
 
 /// Refuses a total that the machine or the device cannot give.
-fn check(total: u64, device: &Device) -> Result<()> {
+fn check(total: u64, device: &BenchDevice) -> Result<()> {
     let (host, free) = (memory::physical()?.available, device.free_memory()?);
     ensure!(total >= 16 << 20, "--total {}: at least 16 MiB are needed", size::show(total));
     ensure!(
@@ -188,8 +188,8 @@ mod tests {
 
     #[test]
     fn times_are_summed_up() {
-        let times = Times::of(vec![3.0, 1.0, 2.0]);
+        let times = TimesSummary::of(vec![3.0, 1.0, 2.0]);
         assert_eq!((times.count, times.median, times.longest, times.total), (3, 2.0, 3.0, 6.0));
-        assert_eq!(Times::of(Vec::new()), Times::default());
+        assert_eq!(TimesSummary::of(Vec::new()), TimesSummary::default());
     }
 }

@@ -11,7 +11,7 @@ use crate::host::pages::touch_all;
 /// The kind of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
+pub(super) enum PageKind {
     /// Huge pages, if the system gives any, that exist.
     HugeTouched,
     /// Pages of 4 KiB that exist.
@@ -22,31 +22,31 @@ pub(super) enum Kind {
     SmallUntouched,
 }
 
-impl Kind {
+impl PageKind {
     /// The name of the kind in tables.
     pub(super) fn text(self) -> &'static str {
         match self {
-            Kind::HugeTouched => "huge, touched",
-            Kind::SmallTouched => "4 KiB, touched",
-            Kind::HugeUntouched => "huge, untouched",
-            Kind::SmallUntouched => "4 KiB, untouched",
+            PageKind::HugeTouched => "huge, touched",
+            PageKind::SmallTouched => "4 KiB, touched",
+            PageKind::HugeUntouched => "huge, untouched",
+            PageKind::SmallUntouched => "4 KiB, untouched",
         }
     }
 }
 
 /// Host memory, of which none, some or all is registered.
-pub(super) struct Pages {
+pub(super) struct LeadPages {
     buffer: HostBuffer,
     registered: Vec<u64>,
 }
 
-impl Pages {
+impl LeadPages {
     /// `bytes` of host memory of this kind.
-    pub(super) fn new(bytes: u64, kind: Kind) -> Result<Pages> {
-        let huge = matches!(kind, Kind::HugeTouched | Kind::HugeUntouched);
+    pub(super) fn new(bytes: u64, kind: PageKind) -> Result<LeadPages> {
+        let huge = matches!(kind, PageKind::HugeTouched | PageKind::HugeUntouched);
         let buffer = HostBuffer::reserve(bytes, TOUCH_UNIT, huge)?;
-        let pages = Pages { buffer, registered: Vec::new() };
-        if matches!(kind, Kind::HugeTouched | Kind::SmallTouched) {
+        let pages = LeadPages { buffer, registered: Vec::new() };
+        if matches!(kind, PageKind::HugeTouched | PageKind::SmallTouched) {
             pages.touch()?;
         }
         Ok(pages)
@@ -86,7 +86,7 @@ impl Pages {
     }
 }
 
-impl Drop for Pages {
+impl Drop for LeadPages {
     fn drop(&mut self) {
         if let Err(error) = self.unregister() {
             eprintln!("{error:#}");

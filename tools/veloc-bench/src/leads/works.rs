@@ -10,9 +10,9 @@ use os::size;
 use serde::Serialize;
 
 use super::beside::{watch, Watched, QUEUED};
-use super::pages::{Kind, Pages};
-use super::{rate, Bench, Times};
-use crate::cuda::{Buffer, Device, Pinned};
+use super::pages::{LeadPages, PageKind};
+use super::{rate, Bench, TimesSummary};
+use crate::cuda::{BenchDevice, CudaBuffer, Pinned};
 use crate::host::number;
 use crate::machine::processor_seconds;
 
@@ -34,7 +34,7 @@ const QUIET: Duration = Duration::from_millis(500);
 /// The kinds of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Work {
+enum BackgroundWork {
     Nothing,
     /// Pages are made.
     Touching,
@@ -54,10 +54,10 @@ enum Work {
 
 /// One kind of work, with all repeats.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Point {
-    work: Work,
+pub(super) struct WorkPoint {
+    work: BackgroundWork,
     watched: Watched,
-    pages: Kind,
+    pages: PageKind,
     /// Bytes of a registration, of a copy, or of the ring.
     chunk: u64,
     /// Threads that copy out of the ring; 0 without one.
@@ -69,21 +69,27 @@ pub(super) struct Point {
     /// Seconds of processor time of each repeat, of the whole process.
     processor: Vec<f64>,
     /// Times of one chunk.
-    steps: Vec<Times>,
+    steps: Vec<TimesSummary>,
     /// Times of the calls that queue the watched copy or kernels.
-    calls: Vec<Times>,
+    calls: Vec<TimesSummary>,
     /// Times until the watched copy or kernels, queued together, were done.
-    done: Vec<Times>,
+    done: Vec<TimesSummary>,
     /// Why the point was given up, if it was.
     failure: Option<String>,
 }
 
 /// Points for registering beside copies, by kind of pages and size of chunk.
-pub(super) fn registration(bench: &Bench<'_>) -> Vec<Point> {
-    let mut points = vec![point(bench, Work::Nothing, Watched::Copies, Kind::HugeTouched, CHUNK)];
-    for kind in [Kind::HugeTouched, Kind::SmallTouched, Kind::HugeUntouched, Kind::SmallUntouched] {
+pub(super) fn registration(bench: &Bench<'_>) -> Vec<WorkPoint> {
+    let mut points =
+        vec![point(bench, BackgroundWork::Nothing, Watched::Copies, PageKind::HugeTouched, CHUNK)];
+    for kind in [
+        PageKind::HugeTouched,
+        PageKind::SmallTouched,
+        PageKind::HugeUntouched,
+        PageKind::SmallUntouched,
+    ] {
         for chunk in CHUNKS.into_iter().filter(|chunk| *chunk <= bench.total) {
-            for work in [Work::Registering, Work::Unregistering] {
+            for work in [BackgroundWork::Registering, BackgroundWork::Unregistering] {
                 points.push(point(bench, work, Watched::Copies, kind, chunk));
             }
         }
@@ -92,39 +98,48 @@ pub(super) fn registration(bench: &Bench<'_>) -> Vec<Point> {
 }
 
 /// Points for the ways from the device into a large host buffer whose pages exist, beside copies.
-pub(super) fn staging(bench: &Bench<'_>) -> Vec<Point> {
-    let plain = [Work::RegisterAndCopy, Work::Registered, Work::Unregistered];
-    let new = |work| point(bench, work, Watched::Copies, Kind::HugeTouched, CHUNK);
-    let ring = |threads| Point { threads, ..new(Work::Ring) };
+pub(super) fn staging(bench: &Bench<'_>) -> Vec<WorkPoint> {
+    let plain =
+        [BackgroundWork::RegisterAndCopy, BackgroundWork::Registered, BackgroundWork::Unregistered];
+    let new = |work| point(bench, work, Watched::Copies, PageKind::HugeTouched, CHUNK);
+    let ring = |threads| WorkPoint { threads, ..new(BackgroundWork::Ring) };
     plain.map(new).into_iter().chain(THREADS.map(ring)).collect()
 }
 
 /// Points for all background work, beside kernels.
-pub(super) fn launches(bench: &Bench<'_>) -> Vec<Point> {
+pub(super) fn launches(bench: &Bench<'_>) -> Vec<WorkPoint> {
     let new = |work, kind, chunk| point(bench, work, Watched::Kernels, kind, chunk);
-    let touched = Kind::HugeTouched;
+    let touched = PageKind::HugeTouched;
     let mut points = vec![
-        new(Work::Nothing, touched, CHUNK),
-        new(Work::Touching, Kind::HugeUntouched, CHUNK),
-        new(Work::Registered, touched, 4 << 20),
-        Point { threads: 1, ..new(Work::Ring, touched, 2 << 20) },
-        new(Work::Unregistered, touched, 4 << 20),
+        new(BackgroundWork::Nothing, touched, CHUNK),
+        new(BackgroundWork::Touching, PageKind::HugeUntouched, CHUNK),
+        new(BackgroundWork::Registered, touched, 4 << 20),
+        WorkPoint { threads: 1, ..new(BackgroundWork::Ring, touched, 2 << 20) },
+        new(BackgroundWork::Unregistered, touched, 4 << 20),
     ];
-    for kind in [touched, Kind::SmallTouched] {
+    for kind in [touched, PageKind::SmallTouched] {
         for chunk in [2 << 20, 8 << 20, CHUNK] {
-            points.push(new(Work::Registering, kind, chunk));
+            points.push(new(BackgroundWork::Registering, kind, chunk));
         }
     }
     points
 }
 
-fn point(bench: &Bench<'_>, work: Work, watched: Watched, pages: Kind, chunk: u64) -> Point {
+fn point(
+    bench: &Bench<'_>,
+    work: BackgroundWork,
+    watched: Watched,
+    pages: PageKind,
+    chunk: u64,
+) -> WorkPoint {
     let chunk = chunk.min(bench.total);
     let bytes = match work {
-        Work::Registering | Work::Unregistering => bench.total.min(chunk * MOST_CHUNKS),
+        BackgroundWork::Registering | BackgroundWork::Unregistering => {
+            bench.total.min(chunk * MOST_CHUNKS)
+        }
         _ => bench.total,
     };
-    Point {
+    WorkPoint {
         work,
         watched,
         pages,
@@ -141,7 +156,7 @@ fn point(bench: &Bench<'_>, work: Work, watched: Watched, pages: Kind, chunk: u6
 }
 
 /// Measures all points.
-pub(super) fn run(bench: &mut Bench<'_>, points: Vec<Point>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench<'_>, points: Vec<WorkPoint>) -> Result<()> {
     let Some(first) = points.first() else { return Ok(()) };
     let (what, call) = match first.watched {
         Watched::Copies => ("copies of 4 MiB on the device".to_owned(), "copy"),
@@ -170,40 +185,42 @@ pub(super) fn run(bench: &mut Bench<'_>, points: Vec<Point>) -> Result<()> {
             }
         }
         print(&point);
-        bench.keep(super::Point::Works(point))?;
+        bench.keep(super::LeadPoint::Works(point))?;
     }
     Ok(())
 }
 
-fn measure(bench: &Bench<'_>, point: &mut Point) -> Result<()> {
-    let Point { work, bytes, chunk, .. } = *point;
-    let mut pages = Pages::new(bytes, point.pages)?;
+fn measure(bench: &Bench<'_>, point: &mut WorkPoint) -> Result<()> {
+    let WorkPoint { work, bytes, chunk, .. } = *point;
+    let mut pages = LeadPages::new(bytes, point.pages)?;
     let registered = match work {
-        Work::Registered => CHUNK.min(bytes),
+        BackgroundWork::Registered => CHUNK.min(bytes),
         _ => chunk,
     };
-    if matches!(work, Work::Registered | Work::Unregistering) {
+    if matches!(work, BackgroundWork::Registered | BackgroundWork::Unregistering) {
         register(&mut pages, bytes, registered)?;
     }
-    let (source, stream) = (Buffer::new(bench.device, chunk)?, Stream::new(bench.device)?);
+    let (source, stream) = (CudaBuffer::new(bench.device, chunk)?, Stream::new(bench.device)?);
     source.clear(&stream)?;
     stream.synchronize()?;
     let rings = (0..point.threads)
-        .map(|_| Slots::new(bench.device, chunk / u64::from(point.threads) / 2))
+        .map(|_| RingShare::new(bench.device, chunk / u64::from(point.threads) / 2))
         .collect::<Result<Vec<_>>>()?;
     let ((seconds, processor, steps), [calls, done]) = watch(bench.device, point.watched, || {
         let (since, before) = (Instant::now(), processor_seconds(libc::CLOCK_PROCESS_CPUTIME_ID));
         let mut steps = Vec::new();
         match work {
-            Work::Nothing => thread::sleep(QUIET),
-            Work::Touching => pages.touch()?,
-            Work::Registering => steps = register(&mut pages, bytes, chunk)?,
-            Work::Unregistering => pages.unregister()?,
-            Work::Ring => through_ring(bench.device, &source, &pages, bytes, &rings)?,
-            Work::RegisterAndCopy | Work::Registered | Work::Unregistered => {
+            BackgroundWork::Nothing => thread::sleep(QUIET),
+            BackgroundWork::Touching => pages.touch()?,
+            BackgroundWork::Registering => steps = register(&mut pages, bytes, chunk)?,
+            BackgroundWork::Unregistering => pages.unregister()?,
+            BackgroundWork::Ring => through_ring(bench.device, &source, &pages, bytes, &rings)?,
+            BackgroundWork::RegisterAndCopy
+            | BackgroundWork::Registered
+            | BackgroundWork::Unregistered => {
                 for start in (0..bytes).step_by(chunk as usize) {
                     let since = Instant::now();
-                    if work == Work::RegisterAndCopy {
+                    if work == BackgroundWork::RegisterAndCopy {
                         pages.register(start, chunk)?;
                     }
                     // SAFETY: source and chunk have so many bytes, and no registration ends within
@@ -222,12 +239,12 @@ fn measure(bench: &Bench<'_>, point: &mut Point) -> Result<()> {
             steps,
         ))
     })?;
-    if work != Work::Nothing {
+    if work != BackgroundWork::Nothing {
         point.rates.push(rate(bytes, seconds));
         point.processor.push(processor);
     }
     if !steps.is_empty() {
-        point.steps.push(Times::of(steps));
+        point.steps.push(TimesSummary::of(steps));
     }
     point.calls.push(calls);
     point.done.push(done);
@@ -235,7 +252,7 @@ fn measure(bench: &Bench<'_>, point: &mut Point) -> Result<()> {
 }
 
 /// Registers all bytes, chunk by chunk. Returns the seconds of each chunk.
-fn register(pages: &mut Pages, bytes: u64, chunk: u64) -> Result<Vec<f64>> {
+fn register(pages: &mut LeadPages, bytes: u64, chunk: u64) -> Result<Vec<f64>> {
     let each = |start| {
         let since = Instant::now();
         pages.register(start, chunk.min(bytes - start))?;
@@ -245,24 +262,24 @@ fn register(pages: &mut Pages, bytes: u64, chunk: u64) -> Result<Vec<f64>> {
 }
 
 /// One thread's part of the ring: while one half is filled, the other is copied out.
-struct Slots {
+struct RingShare {
     memory: Pinned,
     half: u64,
     streams: [Stream; 2],
 }
 
-impl Slots {
+impl RingShare {
     /// Two halves of `half` bytes each.
-    fn new(device: &Device, half: u64) -> Result<Slots> {
+    fn new(device: &BenchDevice, half: u64) -> Result<RingShare> {
         let streams = [Stream::new(device)?, Stream::new(device)?];
-        Ok(Slots { memory: Pinned::new(device, 2 * half)?, half, streams })
+        Ok(RingShare { memory: Pinned::new(device, 2 * half)?, half, streams })
     }
 
     /// Copies `bytes` from the device to `to`.
     ///
     /// # Safety
     /// `to` has so many bytes that nothing else uses.
-    unsafe fn copy(&self, source: &Buffer, to: *mut u8, bytes: u64) -> Result<()> {
+    unsafe fn copy(&self, source: &CudaBuffer, to: *mut u8, bytes: u64) -> Result<()> {
         let piece = |index: u64| {
             let start = index * self.half;
             (start, self.half.min(bytes.saturating_sub(start)))
@@ -296,11 +313,11 @@ impl Slots {
 
 /// Copies all bytes through the ring, each thread its part.
 fn through_ring(
-    device: &Device,
-    source: &Buffer,
-    pages: &Pages,
+    device: &BenchDevice,
+    source: &CudaBuffer,
+    pages: &LeadPages,
     bytes: u64,
-    rings: &[Slots],
+    rings: &[RingShare],
 ) -> Result<()> {
     let part = |index: usize| bytes * index as u64 / rings.len() as u64;
     let copy = |index: usize| -> Result<()> {
@@ -320,7 +337,7 @@ fn through_ring(
 }
 
 /// Prints one line, of medians over the repeats.
-fn print(point: &Point) {
+fn print(point: &WorkPoint) {
     let name = format!("{:?}", point.work);
     let (pages, chunk) = (point.pages.text(), size::show(point.chunk));
     if let Some(failure) = &point.failure {
@@ -329,9 +346,9 @@ fn print(point: &Point) {
     }
     let median = |values: Vec<f64>, unit: f64| match values.is_empty() {
         true => "-".to_owned(),
-        false => number(unit * Times::of(values).median),
+        false => number(unit * TimesSummary::of(values).median),
     };
-    let of = |all: &[Times], what: fn(&Times) -> f64, unit| {
+    let of = |all: &[TimesSummary], what: fn(&TimesSummary) -> f64, unit| {
         median(all.iter().filter(|times| times.count > 0).map(what).collect(), unit)
     };
     println!(

@@ -4,7 +4,7 @@
 //! each byte. Rates are max-min fair: all flows grow alike until a resource is used up or a flow
 //! has reached its own limit; the flows concerned stop growing, the others go on.
 
-use super::machine::{Actor, Process};
+use super::machine::{Actor, ProcessNumber};
 
 /// The most resources that one flow uses: device memory, a link and host memory.
 pub(super) const MOST_DEMANDS: usize = 3;
@@ -28,7 +28,7 @@ pub(super) struct Demand {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     /// The process that moves them.
-    pub process: Process,
+    pub process: ProcessNumber,
     /// The actor that is told when they have arrived.
     pub actor: Actor,
     /// Bytes to go.
@@ -43,7 +43,7 @@ pub(super) struct Flow {
 
 /// Flows and the resources that they share.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Group {
+pub(super) struct FlowGroup {
     /// Bytes per second of each resource.
     pub resources: Vec<f64>,
     pub flows: Vec<Flow>,
@@ -53,10 +53,10 @@ pub(super) struct Group {
     spare: Vec<f64>,
 }
 
-impl Group {
+impl FlowGroup {
     /// A group without flows.
-    pub(super) fn new(resources: Vec<f64>) -> Group {
-        Group { resources, ..Group::default() }
+    pub(super) fn new(resources: Vec<f64>) -> FlowGroup {
+        FlowGroup { resources, ..FlowGroup::default() }
     }
 
     /// Lets the flows go on until `now`.
@@ -154,7 +154,7 @@ mod tests {
     }
 
     fn rates(resources: &[f64], flows: Vec<Flow>) -> Vec<f64> {
-        let mut group = Group { resources: resources.to_vec(), flows, ..Group::default() };
+        let mut group = FlowGroup { resources: resources.to_vec(), flows, ..FlowGroup::default() };
         group.share();
         group.flows.iter().map(|flow| flow.rate).collect()
     }
@@ -205,7 +205,7 @@ mod tests {
                     flow(random(30) as f64, &demands)
                 })
                 .collect();
-            let mut group = Group { resources, flows, ..Group::default() };
+            let mut group = FlowGroup { resources, flows, ..FlowGroup::default() };
             group.share();
             let mut used = [0.0; 4];
             for flow in &group.flows {

@@ -1,17 +1,17 @@
 //! A node in virtual time: its resources, what moves, what waits for a time, and the driver's locks.
 //!
-//! Time passes only in [`Machine::next`], from one arrival or timer to the next. Nothing is random:
+//! Time passes only in [`SimulatedNode::next`], from one arrival or timer to the next. Nothing is random:
 //! the same calls have the same answers.
 
 use std::collections::BTreeMap;
 
-use super::flow::{Demand, Flow, Group, MOST_DEMANDS};
+use super::flow::{Demand, Flow, FlowGroup, MOST_DEMANDS};
 use super::motion::Motion;
-use super::node::Node;
-use super::node_lock::NodeLock;
+use super::node::NodeFigures;
+use super::node_lock::SimulatedLock;
 
 /// The number of a process.
-pub(super) type Process = usize;
+pub(super) type ProcessNumber = usize;
 
 /// The part of a process that is told of an arrival or a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,14 +34,14 @@ pub(super) enum Actor {
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    Timer(Process, Actor),
+    Timer(ProcessNumber, Actor),
     /// The next arrival in a domain, as foreseen when the domain had this version.
     Arrival(usize, u64),
 }
 
 #[derive(Debug, Default)]
-struct Domain {
-    group: Group,
+struct MemoryDomain {
+    group: FlowGroup,
     /// The motion of each flow, in the order of the group's flows.
     motions: Vec<Motion>,
     version: u64,
@@ -50,10 +50,10 @@ struct Domain {
 
 /// A node in virtual time.
 #[derive(Debug)]
-pub(super) struct Machine {
-    node: Node,
+pub(super) struct SimulatedNode {
+    node: NodeFigures,
     now: f64,
-    domains: Vec<Domain>,
+    domains: Vec<MemoryDomain>,
     /// The coming timers and arrivals, by time (whose bits are in order, as none is negative) and
     /// by when they were asked for.
     queue: BTreeMap<(u64, u64), What>,
@@ -61,16 +61,16 @@ pub(super) struct Machine {
     /// Whether a registration stops the copies of each process.
     stopped: Vec<bool>,
     /// The lock on registering.
-    pub node_lock: NodeLock,
+    pub node_lock: SimulatedLock,
 }
 
-/// The resources of a memory domain, in the order of [`Group::resources`].
+/// The resources of a memory domain, in the order of [`FlowGroup::resources`].
 const MEMORY: usize = 0;
 const RESOURCES_PER_GPU: usize = 3;
 
-impl Machine {
+impl SimulatedNode {
     /// An idle node with so many processes, dealt out to the GPUs in turn.
-    pub(super) fn new(node: &Node, processes: usize) -> Machine {
+    pub(super) fn new(node: &NodeFigures, processes: usize) -> SimulatedNode {
         let domains = (0..node.gpus.div_ceil(node.gpus_per_domain))
             .map(|_| {
                 let mut resources = vec![node.memory.value];
@@ -78,17 +78,17 @@ impl Machine {
                     // A link that several GPUs share is the link of the first of them.
                     resources.extend([node.device_copy.value, node.link.value, node.link.value]);
                 }
-                Domain { group: Group::new(resources), ..Domain::default() }
+                MemoryDomain { group: FlowGroup::new(resources), ..MemoryDomain::default() }
             })
             .collect();
-        Machine {
+        SimulatedNode {
             node: node.clone(),
             now: 0.0,
             domains,
             queue: BTreeMap::new(),
             sequence: 0,
             stopped: vec![false; processes],
-            node_lock: NodeLock::default(),
+            node_lock: SimulatedLock::default(),
         }
     }
 
@@ -97,23 +97,29 @@ impl Machine {
         self.now
     }
 
-    pub(super) fn node(&self) -> &Node {
+    pub(super) fn node(&self) -> &NodeFigures {
         &self.node
     }
 
     /// Processes on the same GPU, this one included.
-    pub(super) fn neighbours(&self, process: Process) -> usize {
+    pub(super) fn neighbours(&self, process: ProcessNumber) -> usize {
         let gpu = self.gpu(process);
         (0..self.stopped.len()).filter(|&other| self.gpu(other) == gpu).count()
     }
 
     /// Tells `actor` after so many seconds.
-    pub(super) fn timer(&mut self, process: Process, actor: Actor, seconds: f64) {
+    pub(super) fn timer(&mut self, process: ProcessNumber, actor: Actor, seconds: f64) {
         self.push(self.now + seconds, What::Timer(process, actor));
     }
 
     /// Moves `bytes`, and tells `actor` when that is done.
-    pub(super) fn flow(&mut self, process: Process, actor: Actor, motion: Motion, bytes: u64) {
+    pub(super) fn flow(
+        &mut self,
+        process: ProcessNumber,
+        actor: Actor,
+        motion: Motion,
+        bytes: u64,
+    ) {
         let (domain, demands) = self.demands(process, motion);
         if motion.is_pinning() || motion == Motion::AllocateDevice {
             // Registrations slow each other down all over the node.
@@ -129,7 +135,7 @@ impl Machine {
     }
 
     /// Sets whether a registration stops the copies of this process.
-    pub(super) fn stop_copies(&mut self, process: Process, stopped: bool) {
+    pub(super) fn stop_copies(&mut self, process: ProcessNumber, stopped: bool) {
         self.stopped[process] = stopped;
         let domain = self.domain(process);
         self.domains[domain].group.advance(self.now);
@@ -137,7 +143,7 @@ impl Machine {
     }
 
     /// Lets time pass until an actor is told. `None`: nothing will ever happen.
-    pub(super) fn next(&mut self) -> Option<(Process, Actor)> {
+    pub(super) fn next(&mut self) -> Option<(ProcessNumber, Actor)> {
         self.share_anew();
         while let Some(((time, _), what)) = self.queue.pop_first() {
             let time = f64::from_bits(time);
@@ -159,7 +165,7 @@ impl Machine {
         None
     }
 
-    fn arrive(&mut self, index: usize) -> Option<(Process, Actor)> {
+    fn arrive(&mut self, index: usize) -> Option<(ProcessNumber, Actor)> {
         let now = self.now;
         let domain = &mut self.domains[index];
         domain.group.advance(now);
@@ -217,15 +223,15 @@ impl Machine {
         self.queue.insert((time.to_bits(), self.sequence), what);
     }
 
-    fn gpu(&self, process: Process) -> usize {
+    fn gpu(&self, process: ProcessNumber) -> usize {
         process % self.node.gpus
     }
 
-    fn domain(&self, process: Process) -> usize {
+    fn domain(&self, process: ProcessNumber) -> usize {
         self.gpu(process) / self.node.gpus_per_domain
     }
 
-    fn demands(&self, process: Process, motion: Motion) -> (usize, [Demand; MOST_DEMANDS]) {
+    fn demands(&self, process: ProcessNumber, motion: Motion) -> (usize, [Demand; MOST_DEMANDS]) {
         let within = self.gpu(process) % self.node.gpus_per_domain;
         let link_of = within / self.node.gpus_per_link * self.node.gpus_per_link;
         let device = 1 + within * RESOURCES_PER_GPU;

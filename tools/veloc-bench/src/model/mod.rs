@@ -29,4 +29,4 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use command::{run, Model};
+pub(crate) use command::{run, ModelCommand};

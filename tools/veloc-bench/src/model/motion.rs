@@ -1,6 +1,6 @@
 //! The kinds of flows, and how fast each is by itself.
 
-use super::node::Node;
+use super::node::NodeFigures;
 
 /// The kind of a flow, which decides its rate and its demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Motion {
     }
 
     /// Bytes per second that a motion reaches when it has the node to itself.
-    pub(super) fn limit(self, node: &Node) -> f64 {
+    pub(super) fn limit(self, node: &NodeFigures) -> f64 {
         let figure = match self {
             Motion::OnDevice => &node.device_copy,
             Motion::Down { registered: true, .. } | Motion::Up { registered: true } => &node.link,

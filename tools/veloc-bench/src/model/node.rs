@@ -21,7 +21,7 @@ pub(super) enum Trust {
 
 /// A figure and its source.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Figure {
+pub(super) struct SourcedFigure {
     pub value: f64,
     /// How far to trust the figure.
     pub trust: Trust,
@@ -29,20 +29,20 @@ pub(super) struct Figure {
     pub source: &'static str,
 }
 
-const fn paper(value: f64, source: &'static str) -> Figure {
-    Figure { value, trust: Trust::Paper, source }
+const fn paper(value: f64, source: &'static str) -> SourcedFigure {
+    SourcedFigure { value, trust: Trust::Paper, source }
 }
 
-const fn fitted(value: f64, source: &'static str) -> Figure {
-    Figure { value, trust: Trust::Fitted, source }
+const fn fitted(value: f64, source: &'static str) -> SourcedFigure {
+    SourcedFigure { value, trust: Trust::Fitted, source }
 }
 
-const fn lead(value: f64, source: &'static str) -> Figure {
-    Figure { value, trust: Trust::Lead, source }
+const fn lead(value: f64, source: &'static str) -> SourcedFigure {
+    SourcedFigure { value, trust: Trust::Lead, source }
 }
 
-const fn assumed(value: f64, source: &'static str) -> Figure {
-    Figure { value, trust: Trust::Assumed, source }
+const fn assumed(value: f64, source: &'static str) -> SourcedFigure {
+    SourcedFigure { value, trust: Trust::Assumed, source }
 }
 
 const GB: f64 = 1e9;
@@ -62,7 +62,7 @@ pub(super) enum NodeName {
 
 impl NodeName {
     /// The node of this name.
-    pub(super) fn node(self) -> Node {
+    pub(super) fn node(self) -> NodeFigures {
         match self {
             NodeName::DgxA100 => dgx_a100(),
             NodeName::H200 => h200(),
@@ -72,7 +72,7 @@ impl NodeName {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Node {
+pub(super) struct NodeFigures {
     pub name: &'static str,
     pub gpus: usize,
     /// GPUs that share a link to the host.
@@ -84,39 +84,39 @@ pub(super) struct Node {
     /// The device reads the host's page tables: nothing needs registration.
     pub coherent: bool,
     /// Memory of a GPU, in bytes.
-    pub device_memory: Figure,
+    pub device_memory: SourcedFigure,
     /// Copies within a GPU: bytes copied per second, all processes together.
-    pub device_copy: Figure,
+    pub device_copy: SourcedFigure,
     /// A link, in each direction: the rate of a copy to or from registered memory.
-    pub link: Figure,
+    pub link: SourcedFigure,
     /// A copy to unregistered pages that exist.
-    pub down_touched: Figure,
+    pub down_touched: SourcedFigure,
     /// A copy to pages that do not exist.
-    pub down_untouched: Figure,
+    pub down_untouched: SourcedFigure,
     /// A copy from unregistered pages.
-    pub up_unregistered: Figure,
+    pub up_unregistered: SourcedFigure,
     /// Host memory of a domain: bytes read or written per second.
-    pub memory: Figure,
+    pub memory: SourcedFigure,
     /// Bytes of host memory read or written for each byte of an unregistered copy: into the
     /// driver's staging buffer by the device, and out of it by the processor.
-    pub staging: Figure,
+    pub staging: SourcedFigure,
     /// Touching pages of 2 MiB, all threads of a process together.
-    pub touch: Figure,
+    pub touch: SourcedFigure,
     /// Registering pages of 2 MiB that exist, one process at a time.
-    pub register: Figure,
+    pub register: SourcedFigure,
     /// Allocating and registering in one call, one process at a time.
-    pub allocate_host: Figure,
+    pub allocate_host: SourcedFigure,
     /// `cuMemAlloc`, one process at a time.
-    pub allocate_device: Figure,
+    pub allocate_device: SourcedFigure,
     /// Mapping a chunk of device addresses: seconds for each chunk.
-    pub map_call: Figure,
+    pub map_call: SourcedFigure,
     /// Mapping a chunk of device addresses: bytes per second, beside the time for each chunk.
-    pub map: Figure,
+    pub map: SourcedFigure,
 }
 
-impl Node {
+impl NodeFigures {
     /// Every figure with its name.
-    pub(super) fn figures(&self) -> [(&'static str, &Figure); 14] {
+    pub(super) fn figures(&self) -> [(&'static str, &SourcedFigure); 14] {
         [
             ("device_memory", &self.device_memory),
             ("device_copy", &self.device_copy),
@@ -137,8 +137,8 @@ impl Node {
 }
 
 /// The paper's node, with the paper's figures wherever it gives one.
-pub(super) fn dgx_a100() -> Node {
-    Node {
+pub(super) fn dgx_a100() -> NodeFigures {
+    NodeFigures {
         name: "DGX A100",
         gpus: 8,
         // V-A: two GPUs share a link, so that 4 of the 8 memory domains are next to GPUs.
@@ -165,8 +165,8 @@ pub(super) fn dgx_a100() -> Node {
 }
 
 /// Eight H200: rates of other people's machines.
-pub(super) fn h200() -> Node {
-    Node {
+pub(super) fn h200() -> NodeFigures {
+    NodeFigures {
         name: "H200",
         gpus: 8,
         gpus_per_link: 1,
@@ -196,8 +196,8 @@ pub(super) fn h200() -> Node {
 }
 
 /// Four Blackwell GPUs at two Grace processors: rates of other people's machines.
-pub(super) fn gb200() -> Node {
-    Node {
+pub(super) fn gb200() -> NodeFigures {
+    NodeFigures {
         name: "GB200",
         gpus: 4,
         gpus_per_link: 1,

@@ -4,32 +4,32 @@
 
 use std::collections::VecDeque;
 
-use super::machine::Process;
+use super::machine::ProcessNumber;
 
 /// How long it takes until a waiting process notices that the lock is free, in seconds: it looks
 /// every half a millisecond, and wakes up a little later.
 pub(super) const NOTICED_AFTER: f64 = 3e-4;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct NodeLock {
+pub(super) struct SimulatedLock {
     /// The process that holds the lock, then those that wait for it, in the order in which they
     /// came.
-    queue: VecDeque<Process>,
+    queue: VecDeque<ProcessNumber>,
 }
 
-impl NodeLock {
+impl SimulatedLock {
     /// Asks for the lock.
-    pub(super) fn queue(&mut self, process: Process) {
+    pub(super) fn queue(&mut self, process: ProcessNumber) {
         self.queue.push_back(process);
     }
 
     /// Whether a process that has asked holds the lock.
-    pub(super) fn attempt(&self, process: Process) -> bool {
+    pub(super) fn attempt(&self, process: ProcessNumber) -> bool {
         self.queue.front() == Some(&process)
     }
 
     /// Releases the lock. Returns the process that holds it next.
-    pub(super) fn leave(&mut self) -> Option<Process> {
+    pub(super) fn leave(&mut self) -> Option<ProcessNumber> {
         self.queue.pop_front();
         self.queue.front().copied()
     }
@@ -42,7 +42,7 @@ mod tests {
     /// Catches two processes that register at once, and a process that the queue forgets.
     #[test]
     fn one_after_the_other_in_the_order_of_arrival() {
-        let mut node_lock = NodeLock::default();
+        let mut node_lock = SimulatedLock::default();
         for process in [1, 0, 2] {
             node_lock.queue(process);
         }

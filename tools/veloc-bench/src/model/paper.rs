@@ -7,7 +7,7 @@ use policy::touch::Touch;
 use serde::Serialize;
 
 use super::node::dgx_a100;
-use super::scenario::{per_process, Outcome, Scenario, CHECKPOINT, HOST_CACHE};
+use super::scenario::{per_process, ProcessOutcome, Scenario, CHECKPOINT, HOST_CACHE};
 use super::simulation::simulate;
 use crate::plan::{splitmix, ApproachName};
 
@@ -22,7 +22,7 @@ const TOLERANCE: f64 = 1.25;
 
 /// A number of the paper beside the model's.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct PaperRow {
     /// The figure of the paper, and what it shows.
     pub what: &'static str,
     /// The setting; one in brackets is our reading, where the text gives none.
@@ -44,14 +44,14 @@ fn row(
     (paper, unit): (f64, &'static str),
     model: f64,
     note: &'static str,
-) -> Row {
-    Row { what, setting, paper, model, unit, note }
+) -> PaperRow {
+    PaperRow { what, setting, paper, model, unit, note }
 }
 
 /// The note of a row whose number the model was given.
 const INPUT: &str = "an input of the model";
 
-impl Row {
+impl PaperRow {
     /// Whether the model was given the number, so that the row proves nothing.
     pub(super) fn is_input(&self) -> bool {
         self.note == INPUT
@@ -70,7 +70,7 @@ impl Row {
 
 /// Blocked time per process, in seconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Blocked {
+pub(super) struct BlockedTimes {
     /// Time blocked by checkpoints, initialisation included.
     pub checkpoints: f64,
     /// Time blocked by checkpoints and restores, initialisation included.
@@ -80,11 +80,11 @@ pub(super) struct Blocked {
 }
 
 /// Runs a scenario.
-pub(super) fn blocked(scenario: &Scenario) -> Result<Blocked> {
+pub(super) fn blocked(scenario: &Scenario) -> Result<BlockedTimes> {
     let outcomes = simulate(scenario)?;
-    Ok(Blocked {
-        checkpoints: per_process(&outcomes, Outcome::checkpointing),
-        total: per_process(&outcomes, Outcome::total),
+    Ok(BlockedTimes {
+        checkpoints: per_process(&outcomes, ProcessOutcome::checkpointing),
+        total: per_process(&outcomes, ProcessOutcome::total),
         init: per_process(&outcomes, |outcome| outcome.init),
     })
 }
@@ -128,7 +128,7 @@ pub(super) fn shots(processes: usize) -> Vec<Vec<u64>> {
 }
 
 /// All numbers that are compared.
-pub(super) fn rows() -> Result<Vec<Row>> {
+pub(super) fn rows() -> Result<Vec<PaperRow>> {
     let mut rows = device_cache()?;
     rows.extend(uniform()?);
     rows.extend(variable()?);
@@ -137,7 +137,7 @@ pub(super) fn rows() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn device_cache() -> Result<Vec<Row>> {
+fn device_cache() -> Result<Vec<PaperRow>> {
     let large = |approach, processes, direct_device| {
         blocked(&Scenario {
             map_chunk: MAP_CHUNK,
@@ -145,7 +145,7 @@ fn device_cache() -> Result<Vec<Row>> {
             ..Scenario::large_device(dgx_a100(), approach, processes, 20e-3)?
         })
     };
-    let rate = |blocked: Blocked| HOST_CACHE as f64 / blocked.init / 1e9;
+    let rate = |blocked: BlockedTimes| HOST_CACHE as f64 / blocked.init / 1e9;
     let one = large(ApproachName::Ours, 1, true)?;
     let direct = large(ApproachName::Ours, 8, true)?;
     let ours = large(ApproachName::Ours, 8, false)?;
@@ -168,7 +168,7 @@ fn against_direct(scenario: Scenario) -> Result<[f64; 2]> {
     Ok([direct.checkpoints / ours.checkpoints, direct.total / ours.total])
 }
 
-fn uniform() -> Result<Vec<Row>> {
+fn uniform() -> Result<Vec<PaperRow>> {
     let one = against_direct(large_host(ApproachName::Ours, 1, 20e-3)?)?;
     let eight = against_direct(large_host(ApproachName::Ours, 8, 20e-3)?)?;
     let short = against_direct(large_host(ApproachName::Ours, 8, 5e-3)?)?;
@@ -191,7 +191,7 @@ fn uniform() -> Result<Vec<Row>> {
     ])
 }
 
-fn variable() -> Result<Vec<Row>> {
+fn variable() -> Result<Vec<PaperRow>> {
     let scenario = Scenario { sizes: shots(8), ..large_host(ApproachName::Ours, 8, 20e-3)? };
     let [checkpoints, total] = against_direct(scenario)?;
     let note = "the text gives neither the intervals nor the sizes of its traces, only their totals \
@@ -205,7 +205,7 @@ fn variable() -> Result<Vec<Row>> {
     ])
 }
 
-fn touching_and_pinning() -> Result<Vec<Row>> {
+fn touching_and_pinning() -> Result<Vec<PaperRow>> {
     let mut parallel_over_serial = Vec::new();
     let mut concurrent_over_sequential = Vec::new();
     for interval in INTERVALS {
@@ -270,7 +270,7 @@ fn touching_and_pinning() -> Result<Vec<Row>> {
     ])
 }
 
-fn buffers() -> Result<Vec<Row>> {
+fn buffers() -> Result<Vec<PaperRow>> {
     let ratio = |gib: u64, processes| {
         let host_cache = gib << 30;
         let sizes = vec![vec![CHECKPOINT; (host_cache / CHECKPOINT) as usize]];

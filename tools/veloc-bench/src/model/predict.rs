@@ -3,19 +3,19 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::node::Node;
-use super::scenario::{per_process, Outcome, Scenario};
+use super::node::NodeFigures;
+use super::scenario::{per_process, ProcessOutcome, Scenario};
 use super::simulation::simulate;
-use crate::plan::Plan;
+use crate::plan::PointPlan;
 
 /// The title of all predictions.
 pub(super) const TITLE: &str = "predicted by a model, not measured";
 
 /// The prediction for one plan. Times in seconds per process.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Prediction {
+pub(super) struct PlanPrediction {
     pub node: &'static str,
-    pub plan: Plan,
+    pub plan: PointPlan,
     /// Time blocked by checkpoints, initialisation included.
     pub blocked_checkpoints: f64,
     /// Time blocked by checkpoints and restores, initialisation included.
@@ -35,15 +35,15 @@ pub(super) struct Prediction {
 }
 
 /// Predicts the outcome of a plan.
-pub(super) fn predict(plan: Plan, node: &Node) -> Result<Prediction> {
+pub(super) fn predict(plan: PointPlan, node: &NodeFigures) -> Result<PlanPrediction> {
     let outcomes = simulate(&Scenario::of(&plan, node.clone())?)?;
     let longest = outcomes.iter().flat_map(|outcome| &outcome.checkpoints).copied();
     let bytes: u64 = plan.sizes_of(0).iter().sum();
-    Ok(Prediction {
+    Ok(PlanPrediction {
         node: node.name,
         plan,
-        blocked_checkpoints: per_process(&outcomes, Outcome::checkpointing),
-        blocked_total: per_process(&outcomes, Outcome::total),
+        blocked_checkpoints: per_process(&outcomes, ProcessOutcome::checkpointing),
+        blocked_total: per_process(&outcomes, ProcessOutcome::total),
         longest_checkpoint: longest.fold(0.0, f64::max),
         // Processes on one GPU share its memory, but rarely copy at the same moment.
         bare: 2.0 * bytes as f64 / node.device_copy.value,
@@ -55,7 +55,7 @@ pub(super) fn predict(plan: Plan, node: &Node) -> Result<Prediction> {
 }
 
 /// The latest of the moments, or 0 if one of them never came.
-fn when_all(outcomes: &[Outcome], moment: impl Fn(&Outcome) -> f64) -> f64 {
+fn when_all(outcomes: &[ProcessOutcome], moment: impl Fn(&ProcessOutcome) -> f64) -> f64 {
     let latest = outcomes.iter().map(&moment).fold(0.0, f64::max);
     if outcomes.iter().all(|outcome| moment(outcome) > 0.0) {
         latest

@@ -1,8 +1,8 @@
 //! The model's answers as text.
 
-use super::node::{dgx_a100, Node, Trust};
-use super::paper::Row;
-use super::predict::{Prediction, TITLE};
+use super::node::{dgx_a100, NodeFigures, Trust};
+use super::paper::PaperRow;
+use super::predict::{PlanPrediction, TITLE};
 use crate::host::number;
 use crate::output;
 use crate::table::name;
@@ -10,7 +10,7 @@ use crate::table::name;
 pub(super) const COMPARISON: &str = "a model of the DGX A100 beside the text of HiPC'22";
 
 /// The table of the model beside the paper.
-pub(super) fn comparison(rows: &[Row]) -> String {
+pub(super) fn comparison(rows: &[PaperRow]) -> String {
     let head = ["figure", "setting", ">paper", ">model", ">model/paper", ">within 25 %", ">note"];
     let mut table = output::table(&head);
     let mut notes: Vec<&str> = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn comparison(rows: &[Row]) -> String {
             note,
         ]);
     }
-    let compared: Vec<&Row> = rows.iter().filter(|row| !row.is_input()).collect();
+    let compared: Vec<&PaperRow> = rows.iter().filter(|row| !row.is_input()).collect();
     let agree = compared.iter().filter(|row| row.agrees()).count();
     let figures = dgx_a100();
     let figures = figures.figures();
@@ -52,7 +52,7 @@ pub(super) fn comparison(rows: &[Row]) -> String {
 }
 
 /// The table of predictions.
-pub(super) fn predictions(predictions: &[Prediction]) -> String {
+pub(super) fn predictions(predictions: &[PlanPrediction]) -> String {
     let Some(first) = predictions.first() else { return String::new() };
     let head = [
         "approach",
@@ -97,7 +97,7 @@ pub(super) fn predictions(predictions: &[Prediction]) -> String {
 }
 
 /// The table of a node's figures.
-pub(super) fn figures(node: &Node) -> String {
+pub(super) fn figures(node: &NodeFigures) -> String {
     let mut table = output::table(&["figure", "trust", "source", ">value"]);
     for (name, figure) in node.figures() {
         let value = match figure.value {

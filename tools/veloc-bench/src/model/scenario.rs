@@ -6,14 +6,14 @@ use policy::register::Pin;
 use policy::touch::Touch;
 use serde::Serialize;
 
-use super::node::Node;
+use super::node::NodeFigures;
 use crate::approach::configuration;
-use crate::plan::{ApproachName, Compute, Order, Plan};
+use crate::plan::{ApproachName, Compute, PointPlan, RestoreSequence};
 
 /// One run of the model.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
-    pub node: Node,
+    pub node: NodeFigures,
     /// The way to keep checkpoints.
     pub approach: ApproachName,
     /// Processes that start together, dealt out to the GPUs in turn.
@@ -50,7 +50,7 @@ impl Scenario {
     /// The paper's configuration large-host with uniform checkpoints (V-C), as this library's
     /// defaults treat it.
     pub(super) fn large_host(
-        node: Node,
+        node: NodeFigures,
         approach: ApproachName,
         processes: usize,
         interval: f64,
@@ -75,7 +75,7 @@ impl Scenario {
 
     /// The paper's configuration large-device (V-C): everything stays in the device cache.
     pub(super) fn large_device(
-        node: Node,
+        node: NodeFigures,
         approach: ApproachName,
         processes: usize,
         interval: f64,
@@ -91,10 +91,11 @@ impl Scenario {
     ///
     /// # Errors
     /// The model has no such approach, or no such order of restores.
-    pub(super) fn of(plan: &Plan, node: Node) -> Result<Self> {
-        let Plan { approach, processes, interval_ms, .. } = *plan;
+    pub(super) fn of(plan: &PointPlan, node: NodeFigures) -> Result<Self> {
+        let PointPlan { approach, processes, interval_ms, .. } = *plan;
         ensure!(
-            matches!(plan.compute, Compute::Sleep) && matches!(plan.order, Order::Reverse),
+            matches!(plan.compute, Compute::Sleep)
+                && matches!(plan.order, RestoreSequence::Reverse),
             "the model restores in reverse, and knows nothing of kernels: no --compute, no --order"
         );
         let text = match approach {
@@ -160,7 +161,7 @@ impl Scenario {
 
 /// The outcome of one process. Times in seconds, sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Outcome {
+pub(super) struct ProcessOutcome {
     /// Time blocked until the caches could be used.
     pub init: f64,
     /// Time blocked by each checkpoint.
@@ -189,7 +190,7 @@ pub(super) struct Outcome {
     pub sequential: bool,
 }
 
-impl Outcome {
+impl ProcessOutcome {
     /// Time blocked by checkpoints, initialisation included.
     pub(super) fn checkpointing(&self) -> f64 {
         self.init + self.checkpoints.iter().sum::<f64>()
@@ -202,6 +203,9 @@ impl Outcome {
 }
 
 /// The mean over all processes: the paper's "per process".
-pub(super) fn per_process(outcomes: &[Outcome], figure: impl Fn(&Outcome) -> f64) -> f64 {
+pub(super) fn per_process(
+    outcomes: &[ProcessOutcome],
+    figure: impl Fn(&ProcessOutcome) -> f64,
+) -> f64 {
     outcomes.iter().map(figure).sum::<f64>() / outcomes.len().max(1) as f64
 }

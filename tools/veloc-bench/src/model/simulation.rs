@@ -3,19 +3,19 @@
 use anyhow::{bail, ensure, Result};
 
 use super::cached::Cached;
-use super::machine::Machine;
-use super::scenario::{Outcome, Scenario};
+use super::machine::SimulatedNode;
+use super::scenario::{ProcessOutcome, Scenario};
 
 /// Runs a scenario. Returns the outcome of each process, by its number.
-pub(super) fn simulate(scenario: &Scenario) -> Result<Vec<Outcome>> {
+pub(super) fn simulate(scenario: &Scenario) -> Result<Vec<ProcessOutcome>> {
     simulate_and(scenario, false)
 }
 
 /// Runs a scenario; with `checked`, the invariants are checked after every step and not only at the
 /// end.
-pub(super) fn simulate_and(scenario: &Scenario, checked: bool) -> Result<Vec<Outcome>> {
+pub(super) fn simulate_and(scenario: &Scenario, checked: bool) -> Result<Vec<ProcessOutcome>> {
     scenario.check()?;
-    let mut machine = Machine::new(&scenario.node, scenario.processes);
+    let mut machine = SimulatedNode::new(&scenario.node, scenario.processes);
     let mut processes: Vec<Cached> =
         (0..scenario.processes).map(|number| Cached::new(number, scenario)).collect();
     for process in &mut processes {
@@ -39,7 +39,7 @@ pub(super) fn simulate_and(scenario: &Scenario, checked: bool) -> Result<Vec<Out
     for process in &processes {
         process.check()?;
     }
-    let outcomes: Vec<Outcome> = processes.iter().map(Cached::outcome).collect();
+    let outcomes: Vec<ProcessOutcome> = processes.iter().map(Cached::outcome).collect();
     for (number, outcome) in outcomes.iter().enumerate() {
         let all: u64 = scenario.sizes_of(number).iter().sum();
         ensure!(

@@ -3,9 +3,9 @@
 use policy::register::Pin;
 use policy::touch::Touch;
 
-use super::node::{dgx_a100, gb200, h200, Node};
+use super::node::{dgx_a100, gb200, h200, NodeFigures};
 use super::paper::{self, blocked, large_host};
-use super::scenario::{per_process, Outcome, Scenario, CHECKPOINT, HOST_CACHE};
+use super::scenario::{per_process, ProcessOutcome, Scenario, CHECKPOINT, HOST_CACHE};
 use super::simulation::{simulate, simulate_and};
 use crate::plan::ApproachName;
 
@@ -14,7 +14,7 @@ const ALL: [ApproachName; 2] = [ApproachName::Ours, ApproachName::DirectPin];
 const PINS: [Pin; 4] = [Pin::Serial, Pin::Parallel, Pin::Chunked, Pin::Off];
 
 /// Makes a node a better one.
-type Change = fn(&mut Node);
+type Change = fn(&mut NodeFigures);
 
 /// A scenario in which every level fills up: 2 GiB of checkpoints, 512 MiB of device cache.
 fn small(approach: ApproachName, processes: usize, interval: f64) -> Scenario {
@@ -295,11 +295,11 @@ fn what_does_not_fit_is_refused_with_the_value() {
 /// Catches blocked time that is not the sum of all calls.
 #[test]
 fn blocked_time_is_that_of_all_calls() {
-    let outcome = Outcome {
+    let outcome = ProcessOutcome {
         init: 1.0,
         checkpoints: vec![0.25, 0.5],
         restores: vec![2.0],
-        ..Outcome::default()
+        ..ProcessOutcome::default()
     };
     assert_eq!((outcome.checkpointing(), outcome.total()), (1.75, 3.75));
 }

@@ -7,8 +7,8 @@ use anyhow::{bail, ensure, Result};
 use clap::ValueEnum;
 use os::size;
 
-use super::Options;
-use crate::plan::{ApproachName, Configuration, Order};
+use super::RunOptions;
+use crate::plan::{ApproachName, LevelConfiguration, RestoreSequence};
 use crate::workload::GENERATED;
 
 /// The name of a value on the command line.
@@ -30,7 +30,7 @@ pub(crate) fn distinct<T: PartialEq + Display>(
 }
 
 /// Refuses options of `bench run` that would measure a point twice or have no effect.
-pub(crate) fn check(options: &Options) -> Result<()> {
+pub(crate) fn check(options: &RunOptions) -> Result<()> {
     let amounts = &options.amounts;
     distinct("--approach", options.approach.iter().map(name_of))?;
     distinct("--configuration", options.configuration.iter().map(name_of))?;
@@ -54,10 +54,10 @@ pub(crate) fn check(options: &Options) -> Result<()> {
     }
     if let Some(bytes) = amounts.host_cache.first() {
         ensure!(
-            options.configuration.contains(&Configuration::LargeHost),
+            options.configuration.contains(&LevelConfiguration::LargeHost),
             "--host-cache {}: there is no host buffer in the configuration {}",
             size::show(*bytes),
-            Configuration::LargeDevice.text()
+            LevelConfiguration::LargeDevice.text()
         );
     }
     if let Some(hints) = &options.hints {
@@ -70,7 +70,7 @@ pub(crate) fn check(options: &Options) -> Result<()> {
     if let Some(seed) = amounts.seed {
         let generated = amounts.trace.as_deref() == Some(GENERATED);
         ensure!(
-            generated || options.order == Order::Random,
+            generated || options.order == RestoreSequence::Random,
             "--seed {seed}: nothing is random without --order random or --trace {GENERATED}"
         );
     }

@@ -4,7 +4,7 @@ use anyhow::{anyhow, bail, ensure, Context, Result};
 use config::{Config, Role, KEYS};
 
 use super::effect::distinct;
-use crate::plan::{ApproachName, Plan};
+use crate::plan::{ApproachName, PointPlan};
 
 /// Keys that every plan sets, and the option that each follows.
 const PLANNED: [(&str, &str); 8] = [
@@ -70,11 +70,11 @@ fn check(lines: &str) -> Result<(), String> {
 
 /// The plans with all combinations of keys, for this library; the other approaches have no keys.
 pub(super) fn with_keys(
-    base: Plan,
+    base: PointPlan,
     touches: &[String],
     pins: &[String],
     variants: &[Vec<String>],
-) -> Vec<Plan> {
+) -> Vec<PointPlan> {
     if base.approach != ApproachName::Ours {
         return vec![base];
     }
@@ -82,7 +82,7 @@ pub(super) fn with_keys(
     for touch in touches {
         for pin in pins {
             for settings in variants {
-                plans.push(Plan {
+                plans.push(PointPlan {
                     touch: touch.clone(),
                     pin: pin.clone(),
                     settings: settings.clone(),
@@ -95,7 +95,7 @@ pub(super) fn with_keys(
 }
 
 /// Refuses settings that the library would refuse or ignore, before anything is measured.
-pub(super) fn check_keys(plans: &[Plan]) -> Result<()> {
+pub(super) fn check_keys(plans: &[PointPlan]) -> Result<()> {
     for plan in plans.iter().filter(|plan| plan.approach == ApproachName::Ours) {
         for (option, key, value) in [("--touch", "touch", &plan.touch), ("--pin", "pin", &plan.pin)]
         {

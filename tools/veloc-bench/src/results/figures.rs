@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The figures of one process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Figures {
+pub(crate) struct ProcessFigures {
     /// Initialising, before the first checkpoint can be taken.
     pub init: f64,
     /// How long each checkpoint kept the application waiting.
@@ -33,12 +33,12 @@ pub(crate) struct Figures {
     pub device_cache: Option<u64>,
     /// Managed memory, for the approaches that use it.
     #[serde(default)]
-    pub managed: Option<Managed>,
+    pub managed: Option<ManagedBytes>,
     /// Time that the application waited, by kind of call and cause. The causes of a kind of call
     /// add up to the time of these calls.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<CauseWait>,
     /// Bytes moved per hop, and bytes made usable.
-    pub hops: Vec<Hop>,
+    pub hops: Vec<HopFigures>,
     /// What `touch = auto` measured and decided; `ours` alone.
     pub decisions: Option<Decisions>,
     /// Notes that are needed to judge these figures.
@@ -49,7 +49,7 @@ pub(crate) struct Figures {
 /// Managed memory. Nobody is told how much of it was on the device at any time, and when the driver
 /// moved it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Managed {
+pub(crate) struct ManagedBytes {
     /// Bytes that were allocated.
     pub allocated: u64,
     /// Bytes that the driver was asked to move to the host.
@@ -59,7 +59,7 @@ pub(crate) struct Managed {
 /// The kinds of calls of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Call {
+pub(crate) enum CallKind {
     /// Everything before the first checkpoint.
     Init,
     Checkpoint,
@@ -69,11 +69,11 @@ pub(crate) enum Call {
 
 /// Waiting for one cause in the calls of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Cause {
+pub(crate) struct CauseWait {
     /// The name of the cause: see [`crate::waits`].
     pub name: String,
     /// The kind of call.
-    pub call: Call,
+    pub call: CallKind,
     /// Seconds of waiting.
     pub seconds: f64,
     /// How often the application waited.
@@ -82,7 +82,7 @@ pub(crate) struct Cause {
 
 /// Bytes from one place to another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Hop {
+pub(crate) struct HopFigures {
     /// The name of the hop, as `DtoH`; also `map`, `touch`, `register`, `pin` for both in one call
     /// of the driver, `turn` for waiting for the node lock.
     pub name: String,
@@ -92,10 +92,10 @@ pub(crate) struct Hop {
     pub seconds: f64,
 }
 
-impl Hop {
+impl HopFigures {
     /// A hop that has moved nothing yet.
-    pub(crate) fn named(name: &str) -> Hop {
-        Hop { name: name.to_owned(), ..Hop::default() }
+    pub(crate) fn named(name: &str) -> HopFigures {
+        HopFigures { name: name.to_owned(), ..HopFigures::default() }
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct Decisions {
     pub registered: u64,
 }
 
-impl Figures {
+impl ProcessFigures {
     /// Time that taking all checkpoints kept the application waiting, initialisation included.
     pub(crate) fn checkpoint_total(&self) -> f64 {
         self.init + self.checkpoints.iter().sum::<f64>()
@@ -142,8 +142,8 @@ impl Figures {
     }
 
     /// Time that the application waited for a cause in calls of these kinds.
-    pub(crate) fn waited(&self, calls: &[Call], name: &str) -> f64 {
-        let of = |cause: &&Cause| calls.contains(&cause.call) && cause.name == name;
+    pub(crate) fn waited(&self, calls: &[CallKind], name: &str) -> f64 {
+        let of = |cause: &&CauseWait| calls.contains(&cause.call) && cause.name == name;
         self.causes.iter().filter(of).map(|cause| cause.seconds).sum()
     }
 }

@@ -8,11 +8,11 @@ use os::interrupt;
 use serde::Serialize;
 
 use super::{Floor, Results};
-use crate::plan::Plan;
+use crate::plan::PointPlan;
 
 impl Results {
     /// The floor of a plan: bare copies of the same bytes.
-    pub(crate) fn floor(&self, plan: &Plan) -> Option<&Floor> {
+    pub(crate) fn floor(&self, plan: &PointPlan) -> Option<&Floor> {
         Floor::of(&self.floors, plan)
     }
 

@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::{quantile, Spread};
-use crate::plan::Plan;
+use crate::plan::PointPlan;
 
 /// Bare copies of the bytes of some points: each checkpoint copied within the device and waited for,
 /// by all processes at once.
@@ -13,7 +13,7 @@ use crate::plan::Plan;
 pub(crate) struct Floor {
     /// Processes that copied at once.
     pub processes: u32,
-    /// The sizes that were copied: see [`Plan::sizes`].
+    /// The sizes that were copied: see [`PointPlan::sizes`].
     pub sizes: Vec<Vec<u64>>,
     /// Time of a pass over all checkpoints: the median over the passes.
     pub median: f64,
@@ -31,7 +31,7 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    pub(crate) fn of<'a>(floors: &'a [Floor], plan: &Plan) -> Option<&'a Floor> {
+    pub(crate) fn of<'a>(floors: &'a [Floor], plan: &PointPlan) -> Option<&'a Floor> {
         floors.iter().find(|floor| floor.is_of(plan.processes, &plan.sizes))
     }
 
@@ -41,7 +41,7 @@ impl Floor {
 
     /// Adds the bare copies of one repeat of a plan: for each process its passes, for each pass its
     /// copies.
-    pub(crate) fn add(floors: &mut Vec<Floor>, plan: &Plan, measured: &[Vec<Vec<f64>>]) {
+    pub(crate) fn add(floors: &mut Vec<Floor>, plan: &PointPlan, measured: &[Vec<Vec<f64>>]) {
         let passes = measured.iter().map(Vec::len).min().unwrap_or(0);
         let of_pass = |pass: usize| measured.iter().map(move |process| &process[pass]);
         let samples: Vec<Vec<f64>> = (0..passes).map(|pass| means(of_pass(pass))).collect();

@@ -2,19 +2,19 @@
 
 use super::name;
 use crate::output;
-use crate::results::{Call, Figures, Measurement};
+use crate::results::{CallKind, Measurement, ProcessFigures};
 use crate::waits;
 
 /// The rows of each point: their names, and the calls they are about.
-const ROWS: [(&str, &[Call]); 2] = [
-    ("checkpoints", &[Call::Init, Call::Checkpoint]),
-    ("+ restores", &[Call::Init, Call::Checkpoint, Call::Restore]),
+const ROWS: [(&str, &[CallKind]); 2] = [
+    ("checkpoints", &[CallKind::Init, CallKind::Checkpoint]),
+    ("+ restores", &[CallKind::Init, CallKind::Checkpoint, CallKind::Restore]),
 ];
 
 /// The table of those points that have causes; empty without any. Means over the repeats and the
 /// processes: unlike medians, they add up.
 pub(super) fn table(group: &[Measurement]) -> String {
-    let told: Vec<(&Measurement, Vec<&Figures>)> = group
+    let told: Vec<(&Measurement, Vec<&ProcessFigures>)> = group
         .iter()
         .map(|m| (m, m.runs.iter().flat_map(|run| &run.processes).collect::<Vec<_>>()))
         .filter(|(_, all)| all.iter().any(|figures| !figures.causes.is_empty()))
@@ -46,7 +46,7 @@ pub(super) fn table(group: &[Measurement]) -> String {
                 time => format!("{time:.1}"),
             };
             // The name of a point stands in its first row only.
-            let name = match calls.contains(&Call::Restore) {
+            let name = match calls.contains(&CallKind::Restore) {
                 true => String::new(),
                 false => name(&measurement.plan),
             };

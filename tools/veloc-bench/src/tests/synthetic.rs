@@ -1,16 +1,19 @@
 //! Made-up results for tests.
 
-use crate::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
+use crate::plan::{
+    ApproachName, Compute, HintAmount, LevelConfiguration, PointPlan, RestoreSequence,
+};
 use crate::results::{
-    Call, Cause, Device, Figures, Floor, Hop, Machine, Measurement, Program, Results, Run, SCHEMA,
+    CallKind, CauseWait, Floor, HopFigures, MeasuredDevice, MeasuredMachine, Measurement,
+    MeasuringProgram, ProcessFigures, RepeatFigures, Results, SCHEMA,
 };
 use crate::waits::INIT;
 
 /// Four checkpoints of 128 MiB, large-host, one process, three repeats: blocked for about `time`.
 pub(crate) fn point(approach: ApproachName, interval_ms: f64, time: f64) -> Measurement {
-    let plan = Plan {
+    let plan = PointPlan {
         approach,
-        configuration: Configuration::LargeHost,
+        configuration: LevelConfiguration::LargeHost,
         processes: 1,
         sizes: vec![vec![128 << 20; 4]],
         workload: "uniform".to_owned(),
@@ -18,8 +21,8 @@ pub(crate) fn point(approach: ApproachName, interval_ms: f64, time: f64) -> Meas
         compute: Compute::Kernel,
         device_cache: 256 << 20,
         host_cache: 1 << 30,
-        order: Order::Reverse,
-        hints: Hints::All,
+        order: RestoreSequence::Reverse,
+        hints: HintAmount::All,
         touch: "auto".to_owned(),
         pin: "chunked".to_owned(),
         settings: Vec::new(),
@@ -36,13 +39,13 @@ pub(crate) fn point(approach: ApproachName, interval_ms: f64, time: f64) -> Meas
     }
 }
 
-fn run(plan: &Plan, time: f64) -> Run {
+fn run(plan: &PointPlan, time: f64) -> RepeatFigures {
     let count = plan.sizes[0].len();
     let each = time / count as f64;
-    let hop = |name: &str, seconds| Hop { name: name.to_owned(), bytes: 1 << 29, seconds };
+    let hop = |name: &str, seconds| HopFigures { name: name.to_owned(), bytes: 1 << 29, seconds };
     let cause =
-        |call, name: &str, seconds| Cause { name: name.to_owned(), call, seconds, count: 4 };
-    let figures = Figures {
+        |call, name: &str, seconds| CauseWait { name: name.to_owned(), call, seconds, count: 4 };
+    let figures = ProcessFigures {
         init: time * 0.1,
         checkpoints: (0..count).map(|at| each * 0.9 * (0.5 + at as f64 / count as f64)).collect(),
         restores: vec![each; count],
@@ -50,15 +53,15 @@ fn run(plan: &Plan, time: f64) -> Run {
         backward_intervals: vec![plan.interval_ms * 0.997e-3; count],
         quiet_interval: plan.interval_ms * 1e-3,
         causes: vec![
-            cause(Call::Init, INIT, time * 0.1),
-            cause(Call::Checkpoint, "copy", time * 0.3),
-            cause(Call::Checkpoint, "device room", time * (0.9 * 0.875 - 0.3)),
-            cause(Call::Restore, "copy", time),
+            cause(CallKind::Init, INIT, time * 0.1),
+            cause(CallKind::Checkpoint, "copy", time * 0.3),
+            cause(CallKind::Checkpoint, "device room", time * (0.9 * 0.875 - 0.3)),
+            cause(CallKind::Restore, "copy", time),
         ],
         hops: vec![hop("AtoD", 0.0004), hop("DtoH", 0.02), hop("touch", 0.1)],
-        ..Figures::default()
+        ..ProcessFigures::default()
     };
-    Run { processes: vec![figures; plan.processes as usize] }
+    RepeatFigures { processes: vec![figures; plan.processes as usize] }
 }
 
 /// A file with these points, and bare copies of 0.3 ms.
@@ -72,8 +75,8 @@ pub(crate) fn results(measurements: Vec<Measurement>) -> Results {
     Results {
         schema: SCHEMA,
         title: "synthetic".to_owned(),
-        program: Program { commit: "0123456".to_owned(), ..Program::default() },
-        machine: Machine::default(),
+        program: MeasuringProgram { commit: "0123456".to_owned(), ..MeasuringProgram::default() },
+        machine: MeasuredMachine::default(),
         device: Some(device("Synthetic", false)),
         warning: None,
         measurements,
@@ -83,6 +86,6 @@ pub(crate) fn results(measurements: Vec<Measurement>) -> Results {
     }
 }
 
-pub(crate) fn device(name: &str, software: bool) -> Device {
-    Device { name: name.to_owned(), software, ..Device::default() }
+pub(crate) fn device(name: &str, software: bool) -> MeasuredDevice {
+    MeasuredDevice { name: name.to_owned(), software, ..MeasuredDevice::default() }
 }

@@ -16,15 +16,15 @@ use tempfile::TempDir;
 
 use super::chosen::{chosen, Chosen};
 use super::judge::{
-    command, compared, first_difference, plan_after_a_crash, said, Judged, Measure, Verdict,
+    command, compared, first_difference, plan_after_a_crash, said, CrashVerdict, Judged, Measure,
     MEASURE, PLAN, RESULTS,
 };
-use super::seen::{Seen, Site};
-use super::{Crash, Model, Replace};
+use super::seen::{CallSite, SeenRun};
+use super::{CrashCommand, CrashModel, Replacement};
 
 /// A program whose accesses were counted.
 pub(super) struct Campaign<'a> {
-    crash: &'a Crash,
+    crash: &'a CrashCommand,
     /// Of all runs, each of which has a folder in it.
     folder: TempDir,
     /// What a run without a crash gives.
@@ -32,26 +32,26 @@ pub(super) struct Campaign<'a> {
     status: i32,
     /// Seconds, without and with the simulation.
     pub seconds: (f64, f64),
-    pub counted: Seen,
+    pub counted: SeenRun,
     seed: u64,
     coins: Vec<String>,
     jobs: u64,
 }
 
 /// A run with crashes.
-pub(super) struct Found {
+pub(super) struct CrashedRun {
     pub judged: Vec<Judged>,
     /// Those that were chosen from all accesses: how much is lost, they tell.
     pub random: BTreeSet<u64>,
     pub foreign: u64,
-    pub stored: Vec<super::seen::Stored>,
+    pub stored: Vec<super::seen::UnseenStore>,
     /// The program itself went another way than without crashes; or it was killed.
     pub itself: Option<String>,
     /// Crashes that came to nothing.
     pub failed: usize,
 }
 
-struct Ended {
+struct EndedRun {
     status: ExitStatus,
     seconds: f64,
     judged: Vec<Judged>,
@@ -74,7 +74,7 @@ impl<'a> Campaign<'a> {
     ///
     /// # Errors
     /// It cannot be started; it was not compiled for the simulation; or it prints something else the second time.
-    pub(super) fn begin(crash: &'a Crash) -> Result<Campaign<'a>> {
+    pub(super) fn begin(crash: &'a CrashCommand) -> Result<Campaign<'a>> {
         without_random_addresses();
         adopt()?;
         interrupt::watch()?;
@@ -82,7 +82,7 @@ impl<'a> Campaign<'a> {
         let own = std::env::current_exe().context("the program veloc")?;
         let processors = std::thread::available_parallelism().map_or(1, |all| all.get() as u64);
         let mut coins = crash.coin.0.clone();
-        if crash.model.is_some_and(|model| model != Model::Power) && coins.len() > 1 {
+        if crash.model.is_some_and(|model| model != CrashModel::Power) && coins.len() > 1 {
             coins.retain(|coin| coin != "cache");
         }
         let mut campaign = Campaign {
@@ -91,7 +91,7 @@ impl<'a> Campaign<'a> {
             stdout: Vec::new(),
             status: 0,
             seconds: (0.0, 0.0),
-            counted: Seen::default(),
+            counted: SeenRun::default(),
             seed: crash.only.map_or(crash.seed, |(seed, _)| seed),
             coins,
             jobs: crash.jobs.unwrap_or(processors),
@@ -131,7 +131,7 @@ impl<'a> Campaign<'a> {
             keep: crash.only.is_some(),
         };
         if let Some(why) =
-            compared(&measure, &plain)?.filter(|(verdict, _)| *verdict != Verdict::Right)
+            compared(&measure, &plain)?.filter(|(verdict, _)| *verdict != CrashVerdict::Right)
         {
             bail!("without a crash, {}", why.1);
         }
@@ -158,9 +158,9 @@ impl<'a> Campaign<'a> {
     fn model(&self) -> &'static str {
         match self.crash.model {
             None => "asked",
-            Some(Model::Process) => "process",
-            Some(Model::Power) => "power",
-            Some(Model::Page) => "page",
+            Some(CrashModel::Process) => "process",
+            Some(CrashModel::Power) => "power",
+            Some(CrashModel::Page) => "page",
         }
     }
 
@@ -168,7 +168,7 @@ impl<'a> Campaign<'a> {
         &self,
         run: &Path,
         own: &Path,
-        left_out: Option<&Site>,
+        left_out: Option<&CallSite>,
         crashes: &[u64],
     ) -> Result<()> {
         let mut file = std::io::BufWriter::new(File::create(run.join(PLAN))?);
@@ -178,13 +178,13 @@ impl<'a> Campaign<'a> {
             file.write_all(&[key.as_bytes(), b" ", path.as_os_str().as_bytes(), b"\n"].concat())?;
         }
         let crash = self.crash;
-        let replace = if crash.replace == Replace::Lru { "lru" } else { "random" };
+        let replace = if crash.replace == Replacement::Lru { "lru" } else { "random" };
         writeln!(file, "model {}\ncache {}", self.model(), crash.cache.bytes)?;
         writeln!(file, "ways {}\nreplace {replace}\nseed {}", crash.cache.ways, self.seed)?;
         for coin in &self.coins {
             writeln!(file, "coin {coin}")?;
         }
-        if let Some(Site { kind, place, .. }) = left_out {
+        if let Some(CallSite { kind, place, .. }) = left_out {
             writeln!(file, "left-out {kind} {} {}", place.offset, place.object)?;
         }
         for crash in crashes {
@@ -195,7 +195,7 @@ impl<'a> Campaign<'a> {
 
     /// Starts the program, and waits for it and for all that has come of its crashes. `enough`: what is known of them
     /// suffices.
-    fn start(&self, run: &Path, enough: Option<Enough<'_>>) -> Result<Ended> {
+    fn start(&self, run: &Path, enough: Option<Enough<'_>>) -> Result<EndedRun> {
         let tokens = File::options().read(true).write(true).open(self.path("tokens"))?;
         (&tokens).write_all(&vec![0; self.jobs as usize])?;
         let mut command = command(&self.crash.program, run, &run.join(PLAN))?;
@@ -222,13 +222,13 @@ impl<'a> Campaign<'a> {
         }
         interrupt::ended();
         let (status, seconds) = ended.context("the program was not seen to end")?;
-        Ok(Ended { status, seconds, judged: results(run)?, failed, stopped })
+        Ok(EndedRun { status, seconds, judged: results(run)?, failed, stopped })
     }
 
     /// What was seen of a run, if it can have been seen.
-    fn check(&self, run: &Path, status: ExitStatus) -> Result<Seen> {
+    fn check(&self, run: &Path, status: ExitStatus) -> Result<SeenRun> {
         let program = self.crash.program[0].display();
-        let Some(seen) = Seen::read(&run.join("summary"))? else {
+        let Some(seen) = SeenRun::read(&run.join("summary"))? else {
             let said = fs::read_to_string(run.join("stderr")).unwrap_or_default();
             let said: Vec<_> = said.lines().rev().take(5).collect();
             let said: Vec<_> = said.into_iter().rev().collect();
@@ -255,17 +255,17 @@ impl<'a> Campaign<'a> {
     }
 
     /// Runs the program with all crashes.
-    pub(super) fn run(&self) -> Result<Found> {
+    pub(super) fn run(&self) -> Result<CrashedRun> {
         self.run_with(None, "crash", None)
     }
 
     /// Runs the program without a call of the library, up to the first crash of which that is `enough`.
     pub(super) fn run_with(
         &self,
-        left_out: Option<&Site>,
+        left_out: Option<&CallSite>,
         name: &str,
         enough: Option<Enough<'_>>,
-    ) -> Result<Found> {
+    ) -> Result<CrashedRun> {
         let run = self.new_run(name)?;
         let moments = self.counted.sites.iter().map(|site| &site.moments[..]);
         let Chosen { random, around } = match self.crash.only {
@@ -275,7 +275,7 @@ impl<'a> Campaign<'a> {
         let crashes: Vec<u64> = random.union(&around).copied().collect();
         let own = std::env::current_exe().context("the program veloc")?;
         self.write_plan(&run, &own, left_out, &crashes)?;
-        let Ended { status, mut judged, failed, stopped, .. } = self.start(&run, enough)?;
+        let EndedRun { status, mut judged, failed, stopped, .. } = self.start(&run, enough)?;
         judged.sort_by_key(|judged| judged.number);
         if let (Some((_, number)), true) = (self.crash.only, judged.is_empty()) {
             bail!(
@@ -283,7 +283,7 @@ impl<'a> Campaign<'a> {
                 self.counted.accesses
             );
         }
-        let seen = Seen::read(&run.join("summary"))?;
+        let seen = SeenRun::read(&run.join("summary"))?;
         let mut itself = None;
         if !stopped {
             let stdout = fs::read(run.join("stdout"))?;
@@ -304,26 +304,26 @@ impl<'a> Campaign<'a> {
             let said = fs::read_to_string(run.join("stderr")).unwrap_or_default();
             bail!("with crashes simulated, though not in this process, {what}\n{said}");
         }
-        Ok(Found { judged, random, foreign, stored, itself, failed })
+        Ok(CrashedRun { judged, random, foreign, stored, itself, failed })
     }
 
     /// The folder of all runs, if one of them is to be looked at.
-    pub(super) fn keep(self, found: &Found) -> Kept {
+    pub(super) fn keep(self, found: &CrashedRun) -> CampaignResults {
         let any = found.judged.iter().any(|judged| judged.folder.is_some());
         let Campaign { folder, seconds, counted, seed, .. } = self;
-        Kept { folder: any.then(|| folder.keep()), seconds, counted, seed }
+        CampaignResults { folder: any.then(|| folder.keep()), seconds, counted, seed }
     }
 }
 
 /// What is left of a campaign.
-pub(super) struct Kept {
+pub(super) struct CampaignResults {
     pub folder: Option<PathBuf>,
     pub seconds: (f64, f64),
-    pub counted: Seen,
+    pub counted: SeenRun,
     pub seed: u64,
 }
 
-impl Found {
+impl CrashedRun {
     /// Whether all stores were seen.
     pub(super) fn credible(&self) -> bool {
         self.foreign == 0
@@ -331,7 +331,7 @@ impl Found {
 
     /// How many crashes did not end right.
     pub(super) fn wrong(&self) -> usize {
-        let wrong = self.judged.iter().filter(|judged| judged.verdict != Verdict::Right);
+        let wrong = self.judged.iter().filter(|judged| judged.verdict != CrashVerdict::Right);
         wrong.count() + self.failed
     }
 }

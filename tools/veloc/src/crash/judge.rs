@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 /// Start a crashed program again, and judge what it does (used by veloc crash)
 #[derive(Debug, Args)]
-pub(crate) struct Judge {
+pub(crate) struct JudgeCommand {
     folder: PathBuf,
 }
 
@@ -47,7 +47,7 @@ pub(super) const PLAN: &str = "plan";
 /// How a crash ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub(super) enum CrashVerdict {
     Right,
     Wrong,
     Hung,
@@ -60,7 +60,7 @@ pub(super) enum Verdict {
 pub(super) struct Judged {
     pub number: u64,
     pub coin: String,
-    pub verdict: Verdict,
+    pub verdict: CrashVerdict,
     pub why: String,
     /// The iteration marked last before the crash; -1: none.
     pub marked: i64,
@@ -71,7 +71,7 @@ pub(super) struct Judged {
     pub folder: Option<PathBuf>,
 }
 
-pub(crate) fn run(judge: &Judge) -> Result<()> {
+pub(crate) fn run(judge: &JudgeCommand) -> Result<()> {
     let folder = &judge.folder;
     let run = folder.parent().context("a folder of no run")?;
     let root = run.parent().context("a run of no campaign")?;
@@ -85,7 +85,7 @@ pub(crate) fn run(judge: &Judge) -> Result<()> {
     let mut judged = Judged {
         number: number("number").unwrap_or(0) as u64,
         coin: coin.unwrap_or_default(),
-        verdict: Verdict::Failed,
+        verdict: CrashVerdict::Failed,
         why: String::new(),
         marked: number("marked").unwrap_or(-1),
         found: None,
@@ -100,7 +100,7 @@ pub(crate) fn run(judge: &Judge) -> Result<()> {
     judged.found = found.and_then(|text| text.trim().strip_prefix("iteration ")?.parse().ok());
     let results = run.join(RESULTS);
     let kept = || fs::read_to_string(&results).unwrap_or_default().matches("\"folder\":\"").count();
-    if measure.keep || (judged.verdict != Verdict::Right && kept() < KEPT) {
+    if measure.keep || (judged.verdict != CrashVerdict::Right && kept() < KEPT) {
         judged.folder = Some(folder.clone());
     } else {
         fs::remove_dir_all(folder).context("the folder")?;
@@ -111,7 +111,7 @@ pub(crate) fn run(judge: &Judge) -> Result<()> {
     results.write_all(line.as_bytes()).context(RESULTS)
 }
 
-fn look(measure: &Measure, folder: &Path) -> Result<(Verdict, String)> {
+fn look(measure: &Measure, folder: &Path) -> Result<(CrashVerdict, String)> {
     if measure.keep {
         let image = folder.join("image");
         fs::create_dir(&image)?;
@@ -127,21 +127,21 @@ fn look(measure: &Measure, folder: &Path) -> Result<(Verdict, String)> {
     let mut command = command(&measure.program, folder, &plan)?;
     command.current_dir(&measure.here);
     let Some(status) = within(&mut command, measure.limit)? else {
-        return Ok((Verdict::Hung, format!("it ran for {:.0} s", measure.limit)));
+        return Ok((CrashVerdict::Hung, format!("it ran for {:.0} s", measure.limit)));
     };
     if let Some((verdict, mut why)) = compared(measure, folder)? {
-        if verdict == Verdict::Wrong && status.into_raw() != measure.status {
+        if verdict == CrashVerdict::Wrong && status.into_raw() != measure.status {
             why += &format!("; the program ended with {status}{}", said(folder));
         }
         return Ok((verdict, why));
     }
     if status.into_raw() != measure.status {
-        return Ok((Verdict::Wrong, format!("it ended with {status}{}", said(folder))));
+        return Ok((CrashVerdict::Wrong, format!("it ended with {status}{}", said(folder))));
     }
     let (printed, expected) = (fs::read(folder.join("stdout"))?, fs::read(&measure.stdout)?);
     Ok(match first_difference(&printed, &expected) {
-        None => (Verdict::Right, String::new()),
-        Some(what) => (Verdict::Wrong, what),
+        None => (CrashVerdict::Right, String::new()),
+        Some(what) => (CrashVerdict::Wrong, what),
     })
 }
 
@@ -157,16 +157,16 @@ pub(super) fn said(folder: &Path) -> String {
 }
 
 /// What the user's comparison says of what is in the folder; `None` if there is none.
-pub(super) fn compared(measure: &Measure, folder: &Path) -> Result<Option<(Verdict, String)>> {
+pub(super) fn compared(measure: &Measure, folder: &Path) -> Result<Option<(CrashVerdict, String)>> {
     let Some(compare) = &measure.compare else { return Ok(None) };
     let mut command = Command::new("sh");
     command.arg("-c").arg(compare).current_dir(folder);
     command.env("VELOC_CRASH_REFERENCE", &measure.stdout).stdin(Stdio::null());
     command.stdout(File::create(folder.join("compared"))?);
     Ok(Some(match within(&mut command, measure.limit)? {
-        None => (Verdict::Hung, format!("the comparison ran for {:.0} s", measure.limit)),
-        Some(status) if status.success() => (Verdict::Right, String::new()),
-        Some(status) => (Verdict::Wrong, format!("the comparison ended with {status}")),
+        None => (CrashVerdict::Hung, format!("the comparison ran for {:.0} s", measure.limit)),
+        Some(status) if status.success() => (CrashVerdict::Right, String::new()),
+        Some(status) => (CrashVerdict::Wrong, format!("the comparison ended with {status}")),
     }))
 }
 

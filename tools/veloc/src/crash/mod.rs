@@ -29,24 +29,24 @@ mod seen;
 ///
 /// Ends with exit code 1 for any wrong result, and if code that was not compiled so has stored to persistent memory.
 #[derive(Debug, Args)]
-pub(crate) struct Crash {
+pub(crate) struct CrashCommand {
     /// Crashes to simulate: half of them just before or behind flushes, drains and marks, the others at any accesses
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
     /// The processor's cache
     #[arg(long, value_name = "SIZE,WAYS", default_value = "8MiB,16", value_parser = shape)]
-    cache: Shape,
+    cache: CacheShape,
     /// Which line leaves the cache: of its set the one that was used the longest ago, or any
     #[arg(long, value_name = "HOW", default_value = "lru")]
-    replace: Replace,
+    replace: Replacement,
     /// What a crash leaves: all that was stored; what was flushed and drained; what msync reached [default: process for
     /// files opened with VELOC_CRASH_PROCESS, power for others]
     #[arg(long)]
-    model: Option<Model>,
+    model: Option<CrashModel>,
     /// The chance that what was not flushed is there; "cache": what the cache wrote back is; "few-lost", "few-kept": all of
     /// it but one to three lines is, or is not; "all": 0, 0.5, 0.99 and these in turn
     #[arg(long, value_name = "CHANCE", default_value = "all", value_parser = coin)]
-    coin: Coin,
+    coin: CoinChances,
     /// Chooses the crashes, and what each leaves
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -72,39 +72,39 @@ pub(crate) struct Crash {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct CacheShape {
     bytes: u64,
     ways: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Model {
+enum CrashModel {
     Process,
     Power,
     Page,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Replace {
+enum Replacement {
     Lru,
     Random,
 }
 
 /// The chances of the crashes, as they were written.
 #[derive(Clone, Debug)]
-struct Coin(Vec<String>);
+struct CoinChances(Vec<String>);
 
-impl Crash {
+impl CrashCommand {
     /// The options that choose what is simulated, as far as they are not the defaults, each with a space behind it.
     fn repeated(&self) -> String {
-        let Shape { bytes, ways } = self.cache;
+        let CacheShape { bytes, ways } = self.cache;
         let model = self.model.and_then(|model| model.to_possible_value());
         let model = model.map_or_else(String::new, |model| model.get_name().to_owned());
         let coin = if self.coin.0.len() > 1 { "all" } else { &self.coin.0[0] };
         let all = [
             (format!("--cache {bytes}B,{ways} "), (bytes, ways) != (8 << 20, 16)),
-            ("--replace random ".to_owned(), self.replace == Replace::Random),
+            ("--replace random ".to_owned(), self.replace == Replacement::Random),
             (format!("--model {model} "), self.model.is_some()),
             (format!("--coin {coin} "), coin != "all"),
         ];
@@ -112,7 +112,7 @@ impl Crash {
     }
 }
 
-fn shape(text: &str) -> Result<Shape> {
+fn shape(text: &str) -> Result<CacheShape> {
     let (bytes, ways) =
         text.split_once(',').context("wanted is a size and the ways, as 8MiB,16")?;
     let bytes = size::parse(bytes.trim_end_matches("iB"))?;
@@ -124,10 +124,10 @@ fn shape(text: &str) -> Result<Shape> {
         "the size has to be 64 bytes times the ways times a power of two"
     );
     ensure!(bytes >= 4096, "at least 4096 bytes are possible: a copy would not fit");
-    Ok(Shape { bytes, ways })
+    Ok(CacheShape { bytes, ways })
 }
 
-fn coin(text: &str) -> Result<Coin> {
+fn coin(text: &str) -> Result<CoinChances> {
     let all = match text {
         "all" => vec!["0", "0.5", "0.99", "cache", "few-lost", "few-kept"],
         "cache" | "few-lost" | "few-kept" => vec![text],
@@ -137,7 +137,7 @@ fn coin(text: &str) -> Result<Coin> {
             vec![text]
         }
     };
-    Ok(Coin(all.into_iter().map(str::to_owned).collect()))
+    Ok(CoinChances(all.into_iter().map(str::to_owned).collect()))
 }
 
 fn only(text: &str) -> Result<(u64, u64)> {
@@ -145,7 +145,7 @@ fn only(text: &str) -> Result<(u64, u64)> {
     Ok((seed.parse().context("no seed")?, number.parse().context("no number")?))
 }
 
-pub(crate) fn run(crash: &Crash) -> Result<ExitCode> {
+pub(crate) fn run(crash: &CrashCommand) -> Result<ExitCode> {
     let campaign = campaign::Campaign::begin(crash)?;
     let found = campaign.run()?;
     // What is wrong with all calls tells nothing of one.
@@ -159,7 +159,7 @@ pub(crate) fn run(crash: &Crash) -> Result<ExitCode> {
         );
     }
     let kept = campaign.keep(&found);
-    let report = report::Report::new(crash, &found, mutations, kept);
+    let report = report::CrashReport::new(crash, &found, mutations, kept);
     if let Some(path) = &crash.json {
         let text = serde_json::to_string_pretty(&report).context("the results")?;
         std::fs::write(path, text + "\n").with_context(|| path.display().to_string())?;

@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use anyhow::{bail, Result};
 use serde::Serialize;
 
-use super::campaign::{Campaign, Found};
-use super::judge::{Judged, Verdict};
-use super::seen::Site;
+use super::campaign::{Campaign, CrashedRun};
+use super::judge::{CrashVerdict, Judged};
+use super::seen::CallSite;
 
 /// What became of the program without one of its calls.
 #[derive(Debug, Serialize)]
 pub(super) struct Mutation {
     #[serde(flatten)]
-    pub site: Site,
+    pub site: CallSite,
     /// File and line, if they are known.
     pub line: String,
     pub needed: bool,
@@ -23,16 +23,16 @@ pub(super) struct Mutation {
 }
 
 /// What each crash has lost with all calls, by its number.
-type Lost = HashMap<u64, i64>;
+type LostIterations = HashMap<u64, i64>;
 
 /// What is worse than with all calls. Crash by crash: where some lose everything, none can lose more than the most.
-fn worse(seed: u64, judged: &[Judged], with_all: &Lost) -> Option<String> {
+fn worse(seed: u64, judged: &[Judged], with_all: &LostIterations) -> Option<String> {
     let at = |judged: &Judged| format!("{seed}/{}", judged.number);
     judged.iter().find_map(|judged| match (judged.verdict, judged.lost()) {
-        (Verdict::Wrong, _) => Some(format!("wrong result in {}: {}", at(judged), judged.why)),
-        (Verdict::Hung, _) => Some(format!("hung in {}", at(judged))),
-        (Verdict::Failed, _) => None,
-        (Verdict::Right, lost) => {
+        (CrashVerdict::Wrong, _) => Some(format!("wrong result in {}: {}", at(judged), judged.why)),
+        (CrashVerdict::Hung, _) => Some(format!("hung in {}", at(judged))),
+        (CrashVerdict::Failed, _) => None,
+        (CrashVerdict::Right, lost) => {
             let before = with_all.get(&judged.number)?;
             let lost = lost.filter(|lost| lost > before)?;
             Some(format!("{lost} iterations lost in {}, {before} with it", at(judged)))
@@ -41,17 +41,17 @@ fn worse(seed: u64, judged: &[Judged], with_all: &Lost) -> Option<String> {
 }
 
 /// Leaves out each call in turn.
-pub(super) fn run(campaign: &Campaign, found: &Found) -> Result<Vec<Mutation>> {
+pub(super) fn run(campaign: &Campaign, found: &CrashedRun) -> Result<Vec<Mutation>> {
     let lost = |judged: &Judged| judged.lost().map(|lost| (judged.number, lost));
-    let with_all: Lost = found.judged.iter().filter_map(lost).collect();
+    let with_all: LostIterations = found.judged.iter().filter_map(lost).collect();
     let sites = campaign.counted.sites.iter().enumerate();
-    let one = |(nth, site): (usize, &Site)| {
+    let one = |(nth, site): (usize, &CallSite)| {
         let enough = |judged: &[Judged]| worse(campaign.seed(), judged, &with_all).is_some();
         let found = campaign.run_with(Some(site), &format!("m{nth:04}"), Some(&enough))?;
         let without = found.itself.map(|what| format!("without it and without a crash, {what}"));
         let why = worse(campaign.seed(), &found.judged, &with_all).or(without);
         let unknown =
-            found.judged.iter().filter(|judged| judged.verdict == Verdict::Failed).count();
+            found.judged.iter().filter(|judged| judged.verdict == CrashVerdict::Failed).count();
         if why.is_none() && unknown + found.failed > 0 {
             bail!(
                 "without the {} at {}, crashes could not be judged",
@@ -83,7 +83,7 @@ mod tests {
             );
             serde_json::from_str(&text).unwrap()
         };
-        let with_all = Lost::from([(1, 10), (2, 0)]);
+        let with_all = LostIterations::from([(1, 10), (2, 0)]);
         assert_eq!(worse(5, &[crash(1, -1), crash(2, 9)], &with_all), None);
         let why = worse(5, &[crash(1, -1), crash(2, 7)], &with_all);
         assert_eq!(why.as_deref(), Some("2 iterations lost in 5/2, 0 with it"));

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::campaign::{Found, Kept, UNSEEN};
-use super::judge::{Judged, Verdict};
+use super::campaign::{CampaignResults, CrashedRun, UNSEEN};
+use super::judge::{CrashVerdict, Judged};
 use super::mutate::Mutation;
-use super::seen::{Simulated, Stored};
-use super::Crash;
+use super::seen::{Simulated, UnseenStore};
+use super::CrashCommand;
 use crate::output;
 
 /// The results.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct CrashReport {
     files: Vec<Simulated>,
     seed: u64,
     accesses: u64,
@@ -35,7 +35,7 @@ pub(super) struct Report {
     lost: BTreeMap<i64, usize>,
     /// Bytes that were stored by code that was not compiled so, and where some of them are.
     unseen: u64,
-    stored: Vec<Stored>,
+    stored: Vec<UnseenStore>,
     not_right: Vec<Judged>,
     /// Only of `--only`.
     only: Option<Judged>,
@@ -49,44 +49,45 @@ pub(super) struct Report {
 /// Only so many wrong results are shown.
 const SHOWN: usize = 10;
 
-impl Report {
+impl CrashReport {
     pub(super) fn new(
-        crash: &Crash,
-        found: &Found,
+        crash: &CrashCommand,
+        found: &CrashedRun,
         mutations: Option<Vec<Mutation>>,
-        kept: Kept,
-    ) -> Report {
+        kept: CampaignResults,
+    ) -> CrashReport {
         let of = |verdict| found.judged.iter().filter(move |judged| judged.verdict == verdict);
         let from_mark = |judged: &&Judged| judged.found.is_some_and(|found| found >= 0);
-        let recovered = of(Verdict::Right).filter(from_mark).count();
-        let unmarked =
-            of(Verdict::Right).filter(|judged| judged.marked < 0 && !from_mark(judged)).count();
+        let recovered = of(CrashVerdict::Right).filter(from_mark).count();
+        let unmarked = of(CrashVerdict::Right)
+            .filter(|judged| judged.marked < 0 && !from_mark(judged))
+            .count();
         let mut lost = BTreeMap::new();
         // A wrong result has lost more than iterations, and before the first mark there is none to lose.
         let at_random = |judged: &&Judged| found.random.contains(&judged.number);
-        let marked = of(Verdict::Right).filter(|judged| judged.marked >= 0).filter(at_random);
+        let marked = of(CrashVerdict::Right).filter(|judged| judged.marked >= 0).filter(at_random);
         for iterations in marked.filter_map(Judged::lost) {
             *lost.entry(iterations).or_default() += 1;
         }
-        Report {
+        CrashReport {
             files: kept.counted.files,
             seed: kept.seed,
             accesses: kept.counted.accesses,
             seconds: kept.seconds,
             crashes: found.judged.len(),
             recovered,
-            started_over: of(Verdict::Right).count() - recovered - unmarked,
+            started_over: of(CrashVerdict::Right).count() - recovered - unmarked,
             unmarked,
-            wrong: of(Verdict::Wrong).count(),
-            hung: of(Verdict::Hung).count(),
-            failed: of(Verdict::Failed).count() + found.failed,
+            wrong: of(CrashVerdict::Wrong).count(),
+            hung: of(CrashVerdict::Hung).count(),
+            failed: of(CrashVerdict::Failed).count() + found.failed,
             lost,
             unseen: found.foreign,
             stored: found.stored.clone(),
             not_right: found
                 .judged
                 .iter()
-                .filter(|one| one.verdict != Verdict::Right)
+                .filter(|one| one.verdict != CrashVerdict::Right)
                 .cloned()
                 .collect(),
             only: crash.only.and_then(|_| found.judged.first().cloned()),
@@ -151,7 +152,7 @@ impl Report {
         if self.not_right.len() > SHOWN {
             let _ = writeln!(text, "and {} more", self.not_right.len() - SHOWN);
         }
-        if let Some(only) = self.only.iter().find(|only| only.verdict == Verdict::Right) {
+        if let Some(only) = self.only.iter().find(|only| only.verdict == CrashVerdict::Right) {
             let _ = writeln!(text, "{}", self.line(only));
         }
         if let Some(folder) = &self.folder {
@@ -165,10 +166,10 @@ impl Report {
 
     fn line(&self, judged: &Judged) -> String {
         let verdict = match judged.verdict {
-            Verdict::Right => "right",
-            Verdict::Wrong => "wrong",
-            Verdict::Hung => "hung",
-            Verdict::Failed => "not judged",
+            CrashVerdict::Right => "right",
+            CrashVerdict::Wrong => "wrong",
+            CrashVerdict::Hung => "hung",
+            CrashVerdict::Failed => "not judged",
         };
         let found = judged.found.map_or("unknown".to_owned(), |found| found.to_string());
         format!(
@@ -189,7 +190,7 @@ impl Report {
             "{} were stored by code that was not compiled for this ({UNSEEN}). Nothing below can be believed.",
             output::bytes(self.unseen)
         );
-        for Stored { file, bytes, offset, after } in &self.stored {
+        for UnseenStore { file, bytes, offset, after } in &self.stored {
             let _ = writeln!(
                 text,
                 "  {} of {file}, the first at {offset}: by the function in {}, or what it calls",

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// What was seen of a run.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenRun {
     pub accesses: u64,
     /// Those that the compiler has made known.
     pub compiled: u64,
@@ -16,21 +16,21 @@ pub(super) struct Seen {
     pub files: Vec<Simulated>,
     /// Bytes that were stored by code that was not compiled so.
     pub foreign: u64,
-    pub stored: Vec<Stored>,
-    pub sites: Vec<Site>,
+    pub stored: Vec<UnseenStore>,
+    pub sites: Vec<CallSite>,
     /// Functions of the simulation that are another library's, and which.
     pub shadowed: Vec<(String, String)>,
 }
 
 /// Bytes that were stored unseen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Stored {
+pub(super) struct UnseenStore {
     pub file: String,
     pub bytes: u64,
     /// The first of them.
     pub offset: u64,
     /// In the function that was entered last before they were found.
-    pub after: Place,
+    pub after: CodePlace,
 }
 
 /// A file of arrays.
@@ -42,32 +42,32 @@ pub(super) struct Simulated {
 
 /// A place in a program or library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Place {
+pub(super) struct CodePlace {
     pub object: String,
     pub offset: u64,
 }
 
 /// A place where the program calls the library.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Site {
+pub(super) struct CallSite {
     pub kind: String,
     pub calls: u64,
     #[serde(flatten)]
-    pub place: Place,
+    pub place: CodePlace,
     /// Accesses before which a call begins or has just ended: some of them.
     #[serde(skip)]
     pub moments: Vec<u64>,
 }
 
-impl Seen {
+impl SeenRun {
     /// Reads it; `None` if the program has not ended by `exit`.
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) fn read(path: &Path) -> Result<Option<Seen>> {
+    pub(super) fn read(path: &Path) -> Result<Option<SeenRun>> {
         let Ok(bytes) = std::fs::read(path) else { return Ok(None) };
         let text = String::from_utf8_lossy(&bytes);
-        let mut seen = Seen::default();
+        let mut seen = SeenRun::default();
         let mut ended = false;
         for line in text.lines() {
             let understood = seen.add(line, &mut ended);
@@ -78,8 +78,8 @@ impl Seen {
 
     fn add(&mut self, line: &str, ended: &mut bool) -> Result<()> {
         let (key, value) = line.split_once(' ').context("no value")?;
-        let place = |offset: &str, object: &str| -> Result<Place> {
-            Ok(Place { offset: offset.parse()?, object: object.to_owned() })
+        let place = |offset: &str, object: &str| -> Result<CodePlace> {
+            Ok(CodePlace { offset: offset.parse()?, object: object.to_owned() })
         };
         match key {
             "accesses" => self.accesses = value.parse()?,
@@ -101,7 +101,7 @@ impl Seen {
                 };
                 let (file, bytes) = (own_name(file), bytes.parse()?);
                 let after = place(offset, object)?;
-                self.stored.push(Stored { file, bytes, offset: at.parse()?, after });
+                self.stored.push(UnseenStore { file, bytes, offset: at.parse()?, after });
             }
             "site" => {
                 let [kind, calls, offset, object] = value.splitn(4, ' ').collect::<Vec<_>>()[..]
@@ -110,7 +110,7 @@ impl Seen {
                 };
                 let (kind, calls) = (kind.to_owned(), calls.parse()?);
                 let (place, moments) = (place(offset, object)?, Vec::new());
-                self.sites.push(Site { kind, calls, place, moments });
+                self.sites.push(CallSite { kind, calls, place, moments });
             }
             "moment" => {
                 let site = self.sites.last_mut().context("no site")?;
@@ -127,7 +127,7 @@ fn own_name(file: &str) -> String {
     file.split_once('-').map_or(file, |(_, name)| name).to_owned()
 }
 
-impl Place {
+impl CodePlace {
     /// File and line, if the object says so; else the object and the offset.
     pub(super) fn shown(&self) -> String {
         // A call's return address is behind it.
@@ -159,19 +159,22 @@ mod tests {
         let text = "accesses 12\ncompiled 10\nfile power 123-my array\nforeign 3\nstored 3 64 32 123-my array\t/a solver\n\
             shadowed __tsan_read8 /lib/x.so\nsite flush 4 4660 /a solver\nmoment 7\nmoment 9\n";
         std::fs::write(&path, text).unwrap();
-        assert!(Seen::read(&path).unwrap().is_none());
+        assert!(SeenRun::read(&path).unwrap().is_none());
         std::fs::write(&path, format!("{text}end .\n")).unwrap();
-        let seen = Seen::read(&path).unwrap().unwrap();
+        let seen = SeenRun::read(&path).unwrap().unwrap();
         assert_eq!((seen.accesses, seen.compiled, seen.foreign), (12, 10, 3));
         let file = Simulated { file: "my array".to_owned(), model: "power".to_owned() };
         assert_eq!((seen.files, &seen.sites[0].moments[..]), (vec![file], &[7, 9][..]));
         assert_eq!((&*seen.stored[0].file, seen.stored[0].offset), ("my array", 64));
-        assert_eq!(seen.sites[0].place, Place { object: "/a solver".to_owned(), offset: 0x1234 });
+        assert_eq!(
+            seen.sites[0].place,
+            CodePlace { object: "/a solver".to_owned(), offset: 0x1234 }
+        );
         assert_eq!(seen.sites[0].place.shown(), "/a solver+0x1234");
         assert_eq!((&*seen.sites[0].kind, seen.sites[0].calls), ("flush", 4));
         assert_eq!(seen.shadowed[0].1, "/lib/x.so");
         std::fs::write(&path, "what 1\n").unwrap();
-        assert!(Seen::read(&path).unwrap_err().to_string().contains("what 1"));
+        assert!(SeenRun::read(&path).unwrap_err().to_string().contains("what 1"));
     }
 
     /// Catches lines that are not known, of the library's header, or with more behind them.

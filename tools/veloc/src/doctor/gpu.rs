@@ -107,7 +107,7 @@ fn module_version(text: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::State;
+    use crate::doctor::Severity;
     use xtask::on_device;
 
     #[test]
@@ -137,13 +137,13 @@ mod tests {
             let findings = look(Some(&config));
             let of = |what: &str| findings.iter().find(|finding| finding.what == what).unwrap();
             assert!(of("driver").found.contains("software device"), "{findings:?}");
-            assert_eq!(of("driver").state, State::Note);
+            assert_eq!(of("driver").state, Severity::Note);
             assert!(of("device 0").found.contains("4 GiB"), "{findings:?}");
-            assert_eq!(of("device 0").state, State::Problem);
-            assert_eq!(of("mapping piecewise").state, State::Ok);
+            assert_eq!(of("device 0").state, Severity::Problem);
+            assert_eq!(of("mapping piecewise").state, Severity::Ok);
             let (config, _) = Config::from_text("mode = sync\nephemeral = true", |_| None).unwrap();
             let findings = look(Some(&config));
-            assert!(findings.iter().all(|finding| finding.state != State::Problem));
+            assert!(findings.iter().all(|finding| finding.state != Severity::Problem));
         });
     }
 }

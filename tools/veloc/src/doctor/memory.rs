@@ -8,7 +8,7 @@ use os::memory::{self, HugePages};
 use os::shared::SharedMemory;
 use os::size;
 use os::write_protection::WriteProtection;
-use os::written::{unnoticed, Written};
+use os::written::{unnoticed, WriteWatch};
 use os::{files, numa};
 
 use super::Finding;
@@ -42,7 +42,7 @@ pub(super) fn look() -> Vec<Finding> {
     findings.extend(memory::reserved_huge_pages().map(|(pages, bytes)| reserved(pages, bytes)));
     findings.push(touching(TouchMethod::here()));
     findings.push(protection(WriteProtection::open().err()));
-    findings.push(changes(unnoticed(), || Written::open().err()));
+    findings.push(changes(unnoticed(), || WriteWatch::open().err()));
     findings.push(locked(memory::locked_limit()));
     let nodes = numa::node_count();
     findings.push(Finding::ok(AREA, "memory nodes", nodes.to_string()));
@@ -167,29 +167,29 @@ fn shared_directory(free: Option<u64>) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::State;
+    use crate::doctor::Severity;
 
     #[test]
     fn what_is_a_note() {
         for (finding, state) in [
-            (transparent("huge pages", HugePages::Never, "as root"), State::Note),
-            (transparent("huge pages", HugePages::OnAdvice, "as root"), State::Ok),
-            (reserved(512, 2 << 20), State::Ok),
-            (reserved(0, 2 << 20), State::Ok),
-            (touching(TouchMethod::Populate), State::Note),
-            (touching(TouchMethod::Write(4096)), State::Ok),
-            (locked(Some(8 << 20)), State::Note),
-            (locked(Some(1 << 40)), State::Ok),
-            (locked(None), State::Ok),
-            (changes(None, || None), State::Ok),
-            (changes(None, || Some(Error::invalid("no"))), State::Note),
-            (changes(Some("/dev/xpmem".into()), || None), State::Note),
-            (shared_directory(None), State::Note),
-            (shared_directory(Some(1 << 20)), State::Note),
-            (shared_directory(Some(1 << 30)), State::Ok),
+            (transparent("huge pages", HugePages::Never, "as root"), Severity::Note),
+            (transparent("huge pages", HugePages::OnAdvice, "as root"), Severity::Ok),
+            (reserved(512, 2 << 20), Severity::Ok),
+            (reserved(0, 2 << 20), Severity::Ok),
+            (touching(TouchMethod::Populate), Severity::Note),
+            (touching(TouchMethod::Write(4096)), Severity::Ok),
+            (locked(Some(8 << 20)), Severity::Note),
+            (locked(Some(1 << 40)), Severity::Ok),
+            (locked(None), Severity::Ok),
+            (changes(None, || None), Severity::Ok),
+            (changes(None, || Some(Error::invalid("no"))), Severity::Note),
+            (changes(Some("/dev/xpmem".into()), || None), Severity::Note),
+            (shared_directory(None), Severity::Note),
+            (shared_directory(Some(1 << 20)), Severity::Note),
+            (shared_directory(Some(1 << 30)), Severity::Ok),
         ] {
             assert_eq!(finding.state, state, "{finding:?}");
-            assert_eq!(finding.advice.is_some(), state != State::Ok, "{finding:?}");
+            assert_eq!(finding.advice.is_some(), state != Severity::Ok, "{finding:?}");
         }
         assert!(reserved(512, 2 << 20).found.contains("1 GiB"));
     }

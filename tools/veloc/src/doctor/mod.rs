@@ -42,7 +42,7 @@ pub(crate) struct Doctor {
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum State {
+pub(crate) enum Severity {
     /// As it should be.
     Ok,
     /// Works, but slower than it could, or with less.
@@ -59,7 +59,7 @@ pub(crate) struct Finding {
     /// The thing in that part of the node.
     pub what: String,
     /// How bad it is.
-    pub state: State,
+    pub state: Severity,
     /// The finding in a few words.
     pub found: String,
     /// What the finding means and how to mend it; `None` if all is well.
@@ -69,24 +69,24 @@ pub(crate) struct Finding {
 impl Finding {
     /// A finding that all is well.
     fn ok(area: &'static str, what: impl Into<String>, found: impl Into<String>) -> Finding {
-        Finding { area, what: what.into(), state: State::Ok, found: found.into(), advice: None }
+        Finding { area, what: what.into(), state: Severity::Ok, found: found.into(), advice: None }
     }
 
     /// Makes the finding a note.
     fn note(self, advice: impl Into<String>) -> Finding {
-        Finding { state: State::Note, advice: Some(advice.into()), ..self }
+        Finding { state: Severity::Note, advice: Some(advice.into()), ..self }
     }
 
     /// Makes the finding a problem.
     fn problem(self, advice: impl Into<String>) -> Finding {
-        Finding { state: State::Problem, advice: Some(advice.into()), ..self }
+        Finding { state: Severity::Problem, advice: Some(advice.into()), ..self }
     }
 }
 
 #[derive(Debug, Serialize)]
-struct Report {
+struct DoctorReport {
     /// The worst state of all findings.
-    state: State,
+    state: Severity,
     /// The findings, by area.
     findings: Vec<Finding>,
 }
@@ -99,13 +99,13 @@ pub(crate) fn run(doctor: &Doctor) -> Result<ExitCode> {
     findings.extend(storage::look(doctor.config.as_deref()));
     findings.push(arrays::look());
     findings.extend(programs::look(config.as_ref()));
-    let state = findings.iter().map(|finding| finding.state).max().unwrap_or(State::Ok);
-    let report = Report { state, findings };
+    let state = findings.iter().map(|finding| finding.state).max().unwrap_or(Severity::Ok);
+    let report = DoctorReport { state, findings };
     if doctor.json { output::print_json(&report) } else { output::print(&report.text()) }?;
-    Ok(if state == State::Problem { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if state == Severity::Problem { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-impl Report {
+impl DoctorReport {
     /// The findings as text: a line for each, and below it what to do.
     fn text(&self) -> String {
         let width = self.findings.iter().map(|finding| finding.what.chars().count()).max();
@@ -118,9 +118,9 @@ impl Report {
                 text += &format!("{area}\n");
             }
             let state = match finding.state {
-                State::Ok => "ok",
-                State::Note => "note",
-                State::Problem => "PROBLEM",
+                Severity::Ok => "ok",
+                Severity::Note => "note",
+                Severity::Problem => "PROBLEM",
             };
             text += &format!("  {state:<7}  {:<width$}  {}\n", finding.what, finding.found);
             if let Some(advice) = &finding.advice {
@@ -130,8 +130,8 @@ impl Report {
         let count = |state| self.findings.iter().filter(|finding| finding.state == state).count();
         text + &format!(
             "{}, {}\n",
-            output::count(count(State::Problem), "problem", "problems"),
-            output::count(count(State::Note), "note", "notes")
+            output::count(count(Severity::Problem), "problem", "problems"),
+            output::count(count(Severity::Note), "note", "notes")
         )
     }
 }

@@ -104,7 +104,7 @@ fn version_of(program: &Path) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::State;
+    use crate::doctor::Severity;
     use xtask::files::write_program;
 
     /// Catches a backend of another version that passes, and a missing backend where it is needed.
@@ -112,16 +112,16 @@ mod tests {
     fn backends_are_told_apart() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("veloc-backend");
-        assert_eq!(backend(&program, false).state, State::Note);
-        assert_eq!(backend(&program, true).state, State::Problem);
+        assert_eq!(backend(&program, false).state, Severity::Note);
+        assert_eq!(backend(&program, true).state, Severity::Problem);
         let says = |text: &str| {
             write_program(&program, &format!("#!/bin/sh\n{text}\n")).unwrap();
             backend(&program, true)
         };
         let own = says(&format!("echo '{}'", backend::version()));
-        assert_eq!(own.state, State::Ok, "{own:?}");
+        assert_eq!(own.state, Severity::Ok, "{own:?}");
         for other in ["echo 'veloc-backend 99 (protocol 99)'", "exit 1", "yes | head -c 100000"] {
-            assert_eq!(says(other).state, State::Problem, "{other}");
+            assert_eq!(says(other).state, Severity::Problem, "{other}");
         }
         // A program that leaves a process behind.
         let left = says("sleep 1000 & echo $! > \"$0.pid\"; echo x");

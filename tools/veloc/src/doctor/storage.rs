@@ -134,7 +134,7 @@ fn together(scratch: &Path, persistent: &Path) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::State;
+    use crate::doctor::Severity;
 
     #[test]
     fn what_file_systems_are_good_for() {
@@ -158,19 +158,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert_eq!(directory("scratch", &file, true).state, State::Problem);
-        assert_eq!(directory("scratch", &file.join("below"), true).state, State::Problem);
+        assert_eq!(directory("scratch", &file, true).state, Severity::Problem);
+        assert_eq!(directory("scratch", &file.join("below"), true).state, Severity::Problem);
         let later = directory("scratch", &folder.path().join("not/yet"), true);
-        assert!(later.state != State::Problem && later.found.contains("will be made"), "{later:?}");
-        assert_eq!(directory("scratch", Path::new("/proc/x"), true).state, State::Problem);
+        assert!(
+            later.state != Severity::Problem && later.found.contains("will be made"),
+            "{later:?}"
+        );
+        assert_eq!(directory("scratch", Path::new("/proc/x"), true).state, Severity::Problem);
         let found = || Finding::ok(AREA, "scratch", "read-only");
-        assert_eq!(unusable("scratch", found(), true).state, State::Note);
-        assert_eq!(unusable("scratch", found(), false).state, State::Problem);
+        assert_eq!(unusable("scratch", found(), true).state, Severity::Note);
+        assert_eq!(unusable("scratch", found(), false).state, Severity::Problem);
 
         let same = together(folder.path(), &folder.path().join("./")).unwrap();
-        assert_eq!(same.state, State::Problem);
+        assert_eq!(same.state, Severity::Problem);
         let beside = together(&folder.path().join("a"), &folder.path().join("b")).unwrap();
-        assert_eq!(beside.state, State::Note);
+        assert_eq!(beside.state, Severity::Note);
         assert!(together(folder.path(), Path::new("/proc")).is_none());
     }
 }

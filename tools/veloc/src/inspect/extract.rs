@@ -8,8 +8,8 @@ use std::path::Path;
 use anyhow::{bail, ensure, Context as _, Result};
 use format::delta::Image;
 
-use super::subject::{is_same_file, Subject};
-use crate::bases::Bases;
+use super::subject::{is_same_file, InspectedCheckpoint};
+use crate::bases::BaseFinder;
 use crate::output;
 
 /// Bytes that are copied at a time.
@@ -18,8 +18,8 @@ const BLOCK: usize = 1 << 20;
 /// Writes the first `size` bytes of region `id` (all of them if `None`) to the file `to`, or to
 /// standard output unless that is a terminal. A file gets its name when it is complete.
 pub(super) fn extract(
-    subject: &Subject,
-    bases: &Bases,
+    subject: &InspectedCheckpoint,
+    bases: &BaseFinder,
     id: i32,
     size: Option<u64>,
     to: Option<&Path>,
@@ -61,7 +61,12 @@ pub(super) fn extract(
 }
 
 /// The range of the bytes in the content of the file.
-fn bytes_of(subject: &Subject, image: &Image, id: i32, size: Option<u64>) -> Result<Range<u64>> {
+fn bytes_of(
+    subject: &InspectedCheckpoint,
+    image: &Image,
+    id: i32,
+    size: Option<u64>,
+) -> Result<Range<u64>> {
     let path = subject.opened.path.display();
     let Some(region) = image.header.region(id) else {
         bail!("{path} has no region {id}");
@@ -76,7 +81,12 @@ fn bytes_of(subject: &Subject, image: &Image, id: i32, size: Option<u64>) -> Res
     Ok(region.offset..region.offset + size)
 }
 
-fn copy(subject: &Subject, image: &Image, bytes: Range<u64>, to: &mut impl Write) -> Result<()> {
+fn copy(
+    subject: &InspectedCheckpoint,
+    image: &Image,
+    bytes: Range<u64>,
+    to: &mut impl Write,
+) -> Result<()> {
     let bar = output::bytes_bar("extracting", bytes.end - bytes.start);
     let mut block = vec![0; BLOCK.min((bytes.end - bytes.start) as usize)];
     let mut at = bytes.start;

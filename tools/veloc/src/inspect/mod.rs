@@ -13,9 +13,9 @@ use anyhow::{bail, Result};
 use clap::Args;
 use files::refuse_holes;
 
-use self::report::{Checksum, Part, Parts, Proof, Report};
-use self::subject::{bases_of, directories, Opened, Subject};
-use crate::bases::Bases;
+use self::report::{ChecksumReport, InspectReport, PartReport, PartsReport, ProofReport};
+use self::subject::{bases_of, directories, InspectedCheckpoint, InspectedFile};
+use crate::bases::BaseFinder;
 use crate::output;
 
 mod extract;
@@ -65,7 +65,7 @@ pub(crate) struct Inspect {
 pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     let known = directories(inspect.meta.as_deref(), inspect.config.as_deref())?;
     let meta = &known.meta;
-    let opened = Opened::open(&inspect.file)?;
+    let opened = InspectedFile::open(&inspect.file)?;
     let lists_parts = opened.aggregated().is_some() && inspect.rank.is_none();
     let reads_all = inspect.extract.is_none() && !inspect.no_checksum && !lists_parts;
     let bases = bases_of(&inspect.file, &known, reads_all);
@@ -86,14 +86,14 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     }
     let subject = opened.subject(inspect.rank, meta.as_deref())?;
     let said = subject.said()?;
-    let mut report = Report::of(&subject, &said);
+    let mut report = InspectReport::of(&subject, &said);
     if !inspect.no_checksum {
         if subject.proof.is_none() {
             refuse_holes(&opened.file, &subject.part, &opened.path)?;
             said.content.check(&opened.file, &opened.path)?;
         }
-        report.checksum = Some(Checksum::of(&subject, meta.as_deref())?);
-        report.proof = Proof::of(&subject)?;
+        report.checksum = Some(ChecksumReport::of(&subject, meta.as_deref())?);
+        report.proof = ProofReport::of(&subject)?;
     }
     if inspect.json { output::print_json(&report) } else { output::print(&report.text()) }?;
     if report.checksum.is_some_and(|checksum| checksum.matches == Some(false)) {
@@ -107,19 +107,23 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
 }
 
 /// The parts of an aggregated file, each with the facts of its header. Their bytes are not read, nor those of bases.
-fn parts(opened: &Opened, meta: Option<&std::path::Path>, bases: &Bases) -> Result<Parts> {
+fn parts(
+    opened: &InspectedFile,
+    meta: Option<&std::path::Path>,
+    bases: &BaseFinder,
+) -> Result<PartsReport> {
     let offsets = opened.offsets(meta)?;
     let mut ranks = Vec::new();
     for rank in 0..offsets.ranks() {
         let Some(part) = offsets.part(rank) else { continue };
         let identity =
             opened.aggregated().map(|(name, version)| (name.to_owned(), rank as u32, version));
-        let subject = Subject { opened, part: part.clone(), identity, proof: None };
+        let subject = InspectedCheckpoint { opened, part: part.clone(), identity, proof: None };
         let said = subject.said();
         let table = said.as_ref().ok().and_then(|said| said.table.as_ref());
         let delta_of = table.and_then(|table| table.needed()).map(|base| base.version);
         let lacks = delta_of.and_then(|_| subject.image(bases).err());
-        ranks.push(Part {
+        ranks.push(PartReport {
             rank: rank as u32,
             offset: part.start,
             bytes: part.end - part.start,
@@ -130,5 +134,5 @@ fn parts(opened: &Opened, meta: Option<&std::path::Path>, bases: &Bases) -> Resu
     }
     let (name, version) = opened.aggregated().unzip();
     let path = opened.path.clone();
-    Ok(Parts { path, name: name.map(str::to_owned), version, bytes: opened.len, ranks })
+    Ok(PartsReport { path, name: name.map(str::to_owned), version, bytes: opened.len, ranks })
 }

@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use errors::Kind;
+use errors::ErrorKind;
 use format::checksum;
-use format::delta::Table;
+use format::delta::DeltaTable;
 use format::proof::Digest;
 use os::size;
 use serde::Serialize;
 
-use super::subject::{Opened, Said, Subject};
+use super::subject::{FileDescription, InspectedCheckpoint, InspectedFile};
 use crate::output;
 
 /// One rank's checkpoint.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct InspectReport {
     /// The file that the checkpoint is in.
     #[serde(serialize_with = "output::path")]
     pub path: PathBuf,
@@ -33,18 +33,18 @@ pub(super) struct Report {
     pub header_bytes: u64,
     /// What it says if it is of an incremental job.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub incremental: Option<Incremental>,
+    pub incremental: Option<IncrementalReport>,
     /// The regions of the checkpoint, ascending by id.
-    pub regions: Vec<Region>,
+    pub regions: Vec<RegionReport>,
     /// The checksum, if it was asked for.
-    pub checksum: Option<Checksum>,
+    pub checksum: Option<ChecksumReport>,
     /// The proof of the checkpoint, if it has one and it was asked for.
-    pub proof: Option<Proof>,
+    pub proof: Option<ProofReport>,
 }
 
 /// What a file of an incremental job has of its checkpoint.
 #[derive(Debug, Serialize)]
-pub(super) struct Incremental {
+pub(super) struct IncrementalReport {
     /// The version that it is a delta of; `None`: it has everything.
     pub delta_of: Option<i32>,
     /// How many versions it needs: that one, and those below it.
@@ -56,7 +56,7 @@ pub(super) struct Incremental {
 
 /// The proof of a checkpoint.
 #[derive(Debug, Serialize)]
-pub(super) struct Proof {
+pub(super) struct ProofReport {
     /// The checkpoint that the proof is of.
     pub of: String,
     /// The digest in the proof.
@@ -67,7 +67,7 @@ pub(super) struct Proof {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Region {
+pub(super) struct RegionReport {
     pub id: i32,
     pub bytes: u64,
     /// The place of the region's first byte in the file, if that has all of the region.
@@ -76,7 +76,7 @@ pub(super) struct Region {
 
 /// The checksum of a checkpoint.
 #[derive(Debug, Serialize)]
-pub(super) struct Checksum {
+pub(super) struct ChecksumReport {
     /// SHA-256 of the bytes in the file.
     pub sha256: String,
     /// The checksum that was kept when the checkpoint was written, if there is one.
@@ -90,7 +90,7 @@ pub(super) struct Checksum {
 
 /// The parts of an aggregated file.
 #[derive(Debug, Serialize)]
-pub(super) struct Parts {
+pub(super) struct PartsReport {
     #[serde(serialize_with = "output::path")]
     pub path: PathBuf,
     pub name: Option<String>,
@@ -98,12 +98,12 @@ pub(super) struct Parts {
     /// The bytes of the file.
     pub bytes: u64,
     /// The parts, by rank.
-    pub ranks: Vec<Part>,
+    pub ranks: Vec<PartReport>,
 }
 
 /// One rank's part of an aggregated file.
 #[derive(Debug, Serialize)]
-pub(super) struct Part {
+pub(super) struct PartReport {
     pub rank: u32,
     /// The place of the part's first byte in the file.
     pub offset: u64,
@@ -117,12 +117,12 @@ pub(super) struct Part {
     pub error: Option<String>,
 }
 
-impl Report {
-    /// The report on a checkpoint; the checksum is added by [`Checksum::of`].
-    pub(super) fn of(subject: &Subject, said: &Said) -> Report {
-        let Said { content, header, table } = said;
+impl InspectReport {
+    /// The report on a checkpoint; the checksum is added by [`ChecksumReport::of`].
+    pub(super) fn of(subject: &InspectedCheckpoint, said: &FileDescription) -> InspectReport {
+        let FileDescription { content, header, table } = said;
         let start = if content.is_compressed() { 0 } else { subject.part.start };
-        let region = |(id, bytes, offset): (i32, u64, Option<u64>)| Region {
+        let region = |(id, bytes, offset): (i32, u64, Option<u64>)| RegionReport {
             id,
             bytes,
             offset: offset.map(|offset| start + offset),
@@ -131,7 +131,7 @@ impl Report {
             Some((name, rank, version)) => (Some(name), Some(rank), Some(version)),
             None => (None, None, None),
         };
-        Report {
+        InspectReport {
             path: subject.opened.path.clone(),
             name,
             version,
@@ -139,7 +139,7 @@ impl Report {
             bytes: subject.part.end - subject.part.start,
             content_bytes: content.is_compressed().then(|| content.len()),
             header_bytes: header.header().encoded_len() as u64,
-            incremental: table.as_ref().map(Incremental::of),
+            incremental: table.as_ref().map(IncrementalReport::of),
             regions: said.regions().into_iter().map(region).collect(),
             checksum: None,
             proof: None,
@@ -167,7 +167,7 @@ impl Report {
         if let Some(checksum) = &self.checksum {
             text += &checksum.text();
         }
-        if let Some(Proof { of, digest, fits }) = &self.proof {
+        if let Some(ProofReport { of, digest, fits }) = &self.proof {
             let judgement = if *fits { "it fits" } else { "it does NOT fit" };
             text += &format!("proof  {of}, {digest}\n       {judgement}\n");
         }
@@ -187,11 +187,11 @@ impl Report {
     }
 }
 
-impl Incremental {
-    fn of(table: &Table) -> Incremental {
+impl IncrementalReport {
+    fn of(table: &DeltaTable) -> IncrementalReport {
         let changed = table.regions.iter().filter(|region| !region.runs.is_empty());
         let runs = table.regions.iter().flat_map(|region| &region.runs);
-        Incremental {
+        IncrementalReport {
             delta_of: table.needed().map(|base| base.version),
             below: table.chain,
             changed_bytes: runs.map(|run| run.end - run.start).sum(),
@@ -212,34 +212,37 @@ impl Incremental {
     }
 }
 
-impl Proof {
+impl ProofReport {
     /// The proof of a checkpoint, all of whose bytes are read and compared.
-    pub(super) fn of(subject: &Subject) -> Result<Option<Proof>> {
+    pub(super) fn of(subject: &InspectedCheckpoint) -> Result<Option<ProofReport>> {
         let Some(proof) = &subject.proof else { return Ok(None) };
-        let (Opened { file, path, .. }, part) = (subject.opened, subject.part.clone());
+        let (InspectedFile { file, path, .. }, part) = (subject.opened, subject.part.clone());
         let is_of = subject.identity.as_ref().is_none_or(|(name, rank, version)| {
             proof.is_of(name, *version, *rank, part.end - part.start)
         });
         // A file of the application's own says which run made it, and may change.
         let Some(digest) = proof.digest else { return Ok(None) };
         let fits = is_of && Digest::of_range(digest.sort(), file, part, path, |_| ())? == digest;
-        Ok(Some(Proof { of: proof.said(), digest: digest.to_string(), fits }))
+        Ok(Some(ProofReport { of: proof.said(), digest: digest.to_string(), fits }))
     }
 }
 
-impl Checksum {
+impl ChecksumReport {
     /// Reads all of a checkpoint, and the checksum in `meta`.
-    pub(super) fn of(subject: &Subject, meta: Option<&std::path::Path>) -> Result<Checksum> {
+    pub(super) fn of(
+        subject: &InspectedCheckpoint,
+        meta: Option<&std::path::Path>,
+    ) -> Result<ChecksumReport> {
         let kept_in = meta.map(|meta| checksum::path(meta, &subject.checkpoint_file()));
         let kept = match kept_in.as_deref().map(checksum::read) {
-            Some(Err(error)) if error.kind() == Kind::NotFound => None,
+            Some(Err(error)) if error.kind() == ErrorKind::NotFound => None,
             kept => kept.transpose()?,
         };
-        let Opened { file, path, .. } = subject.opened;
+        let InspectedFile { file, path, .. } = subject.opened;
         let bar = output::bytes_bar("checksum", subject.part.end - subject.part.start);
         let found = checksum::of_range(file, subject.part.clone(), path, |bytes| bar.inc(bytes))?;
         bar.finish_and_clear();
-        Ok(Checksum {
+        Ok(ChecksumReport {
             sha256: found.to_string(),
             kept: kept.map(|kept| kept.to_string()),
             kept_in,
@@ -262,7 +265,7 @@ impl Checksum {
     }
 }
 
-impl Parts {
+impl PartsReport {
     /// The parts as text.
     pub(super) fn text(&self) -> String {
         let mut headings = vec![">rank", ">offset", ">bytes", ">size", ">regions"];

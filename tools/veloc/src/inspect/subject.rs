@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context as _, Result};
 use config::Directories;
-use errors::{Error, Kind};
+use errors::{Error, ErrorKind};
 use format::aggregate::{self, Offsets};
-use format::delta::{self, Image, Table};
-use format::frames::Content;
+use format::delta::{self, DeltaTable, Image};
+use format::frames::FileContent;
 use format::header::{Decoded, Header};
 use format::names;
 use format::proof::Proof;
 use os::files;
 
-use crate::bases::{self, Bases};
+use crate::bases::{self, BaseFinder};
 use crate::stored::routed;
 
 /// An open file.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct InspectedFile {
     pub path: PathBuf,
     pub file: File,
     /// The length of the file in bytes.
@@ -31,9 +31,9 @@ pub(super) struct Opened {
 
 /// A rank's checkpoint.
 #[derive(Debug)]
-pub(super) struct Subject<'a> {
+pub(super) struct InspectedCheckpoint<'a> {
     /// The file that the checkpoint is in.
-    pub opened: &'a Opened,
+    pub opened: &'a InspectedFile,
     /// The range of the checkpoint in the file.
     pub part: Range<u64>,
     /// The checkpoint's name, the rank and the version, if the file's name says them.
@@ -42,13 +42,13 @@ pub(super) struct Subject<'a> {
     pub proof: Option<Proof>,
 }
 
-impl Opened {
+impl InspectedFile {
     /// Opens a file. A pipe or a device is refused.
-    pub(super) fn open(path: &Path) -> Result<Opened> {
+    pub(super) fn open(path: &Path) -> Result<InspectedFile> {
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        Ok(Opened { path: path.to_owned(), file, len, name: name.unwrap_or_default() })
+        Ok(InspectedFile { path: path.to_owned(), file, len, name: name.unwrap_or_default() })
     }
 
     /// The name and version in the file's name, if that is the name of an aggregated file.
@@ -80,7 +80,11 @@ impl Opened {
     }
 
     /// The checkpoint in this file: of `rank` if the file is aggregated.
-    pub(super) fn subject(&self, rank: Option<u32>, meta: Option<&Path>) -> Result<Subject<'_>> {
+    pub(super) fn subject(
+        &self,
+        rank: Option<u32>,
+        meta: Option<&Path>,
+    ) -> Result<InspectedCheckpoint<'_>> {
         match (self.aggregated(), rank) {
             (Some((name, version)), Some(rank)) => {
                 let offsets = self.offsets(meta)?;
@@ -93,7 +97,7 @@ impl Opened {
                 })?;
                 let identity = Some((name.to_owned(), rank, version));
                 let proof = offsets.proof(rank as usize);
-                Ok(Subject { opened: self, part, identity, proof })
+                Ok(InspectedCheckpoint { opened: self, part, identity, proof })
             }
             (Some(_), None) => {
                 bail!("{} has the parts of several ranks; give --rank N", self.path.display())
@@ -106,7 +110,7 @@ impl Opened {
                 let identity = names::parse(&self.name)
                     .map(|parsed| (parsed.name.to_owned(), parsed.rank, parsed.version));
                 let proof = Proof::read(&self.file, &self.path)?;
-                Ok(Subject { opened: self, part: 0..self.len, identity, proof })
+                Ok(InspectedCheckpoint { opened: self, part: 0..self.len, identity, proof })
             }
         }
     }
@@ -114,37 +118,37 @@ impl Opened {
 
 /// What a file says about itself, without a look at its bases.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct FileDescription {
     /// What is in it, without compression.
-    pub content: Content,
+    pub content: FileContent,
     /// Its header. Offsets count from the start of the part.
     pub header: Decoded,
     /// What it says if it is of an incremental job.
-    pub table: Option<Table>,
+    pub table: Option<DeltaTable>,
 }
 
-impl Said {
+impl FileDescription {
     /// The regions of the checkpoint: id, size, and the offset if the file has all of it.
     pub(super) fn regions(&self) -> Vec<(i32, u64, Option<u64>)> {
         bases::regions_of(&self.header, self.table.as_ref())
     }
 }
 
-impl Subject<'_> {
+impl InspectedCheckpoint<'_> {
     /// What the file says about itself.
-    pub(super) fn said(&self) -> Result<Said> {
-        let Opened { file, path, .. } = self.opened;
+    pub(super) fn said(&self) -> Result<FileDescription> {
+        let InspectedFile { file, path, .. } = self.opened;
         let read = || {
-            let content = Content::of(file, self.part.clone(), path)?;
+            let content = FileContent::of(file, self.part.clone(), path)?;
             let header = Header::read(file, &content, path)?;
             let table = match header.region(delta::REGION) {
                 Some(_) => delta::table_of(file, self.part.clone(), path)?,
                 None => None,
             };
-            Ok(Said { content, header, table })
+            Ok(FileDescription { content, header, table })
         };
         read().map_err(|error: Error| match routed(path) {
-            Some(original) if error.kind() == Kind::Corrupt => anyhow::anyhow!(
+            Some(original) if error.kind() == ErrorKind::Corrupt => anyhow::anyhow!(
                 "{} is a file of the application's own (VELOC_Route_file), {original:?}, and \
                      has no header",
                 path.display()
@@ -154,14 +158,14 @@ impl Subject<'_> {
     }
 
     /// The checkpoint, of which its bases may have a part.
-    pub(super) fn image(&self, bases: &Bases) -> errors::Result<Image> {
+    pub(super) fn image(&self, bases: &BaseFinder) -> errors::Result<Image> {
         let find = |base: &delta::Base| match &self.identity {
             Some((name, rank, _)) => bases.find(name, *rank, base),
             None => Err(Error::invalid(
                 "the file's name does not say of which checkpoint it is, so its base is not known",
             )),
         };
-        let Opened { file, path, .. } = self.opened;
+        let InspectedFile { file, path, .. } = self.opened;
         Image::of(file, self.part.clone(), path, &find)
     }
 
@@ -181,7 +185,7 @@ pub(super) fn directories(meta: Option<&Path>, config: Option<&Path>) -> Result<
 }
 
 /// Where the bases of a file may be: beside it, and in the directories of the configuration.
-pub(super) fn bases_of(path: &Path, known: &Directories, read_all: bool) -> Bases {
+pub(super) fn bases_of(path: &Path, known: &Directories, read_all: bool) -> BaseFinder {
     let beside = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let mut directories = vec![beside.unwrap_or(Path::new(".")).to_owned()];
     let known_too = [&known.scratch, &known.persistent].into_iter().flatten();
@@ -190,7 +194,7 @@ pub(super) fn bases_of(path: &Path, known: &Directories, read_all: bool) -> Base
             directories.push(directory.clone());
         }
     }
-    Bases::new(directories, known.meta.clone(), read_all)
+    BaseFinder::new(directories, known.meta.clone(), read_all)
 }
 
 /// Whether both paths lead to one existing file.

@@ -8,7 +8,7 @@ use clap::{ArgAction, Parser};
 use config::{Directories, VERSION};
 
 use super::extract;
-use super::subject::{bases_of, Opened};
+use super::subject::{bases_of, InspectedFile};
 use crate::output;
 
 /// The name of upstream's program.
@@ -46,7 +46,7 @@ pub(crate) fn run(asked: &Upstream) -> Result<()> {
     let Some(path) = asked.ckpt.as_ref().or(asked.file.as_ref()) else {
         bail!("which file? give --ckpt FILE");
     };
-    let opened = Opened::open(path)?;
+    let opened = InspectedFile::open(path)?;
     let subject = opened.subject(None, None)?;
     match asked.extract {
         Some(id) if !asked.header => {

@@ -7,25 +7,25 @@ use anyhow::{ensure, Result};
 use schedule::schedule::Action;
 use serde::Serialize;
 
-use super::plan::{Figures, Problem};
-use super::walk::{self, Walker, Way};
+use super::plan::{ScheduleFigures, ScheduleProblem};
+use super::walk::{self, AnySchedule, Walker};
 
 /// Lines shorter than this share of the picture are left out: there may be millions.
 const SHORTEST: f64 = 1.0 / 2000.0;
 
 /// A line: the work done and the state at its beginning, and the work done and the state at its
 /// end.
-type Line = [f64; 4];
+type DrawnLine = [f64; 4];
 
 /// All lines. The field names are those of the JSON.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Lines {
     /// Steps are computed.
-    forward: Vec<Line>,
+    forward: Vec<DrawnLine>,
     /// The adjoint goes back.
-    adjoint: Vec<Line>,
+    adjoint: Vec<DrawnLine>,
     /// States stay stored.
-    stored: Vec<Line>,
+    stored: Vec<DrawnLine>,
 }
 
 /// The lines drawn so far.
@@ -44,7 +44,7 @@ struct Page {
 
 impl Page {
     /// The line between two places, unless it is too short to be seen.
-    fn line(&self, from: (f64, u64), to: (f64, u64)) -> Option<Line> {
+    fn line(&self, from: (f64, u64), to: (f64, u64)) -> Option<DrawnLine> {
         let [x1, y1, x2, y2] = [from.0, from.1 as f64, to.0, to.1 as f64];
         let length = (x2 - x1).abs() / self.work + (y2 - y1).abs() / self.steps;
         (length >= SHORTEST).then_some([x1, y1, x2, y2])
@@ -81,7 +81,7 @@ impl Page {
     }
 }
 
-pub(super) fn lines(problem: &Problem, figures: &Figures) -> Result<Lines> {
+pub(super) fn lines(problem: &ScheduleProblem, figures: &ScheduleFigures) -> Result<Lines> {
     let plan = &problem.plan;
     // A turn is a forward step and one of the adjoint.
     let work = (figures.forward_evals + u128::from(plan.steps)) as f64;
@@ -98,8 +98,8 @@ pub(super) fn lines(problem: &Problem, figures: &Figures) -> Result<Lines> {
 }
 
 /// Goes through all actions.
-fn walked(problem: &Problem, page: &mut Page) {
-    let mut walker = Walker::new(Way::new(problem), problem.plan.steps);
+fn walked(problem: &ScheduleProblem, page: &mut Page) {
+    let mut walker = Walker::new(AnySchedule::new(problem), problem.plan.steps);
     // By slot, when it got its state and which; and the slots of each state, which may be in memory
     // and on disk.
     let mut since = HashMap::<u64, (f64, u64)>::new();

@@ -29,11 +29,11 @@ mod walk;
 /// Plan an adjoint computation: which states are stored, what is computed again, what a crash costs
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
-pub(crate) struct Schedule {
+pub(crate) struct ScheduleCommand {
     #[command(flatten)]
-    plan: options::Options,
+    plan: options::PlanOptions,
     #[command(flatten)]
-    taking: options::Taking,
+    taking: options::TimeOptions,
     /// Crash when the adjoint, or the forward sweep, has just come to state K, and go on with what is
     /// left
     #[arg(long, value_name = "K", value_parser = options::state)]
@@ -55,11 +55,11 @@ pub(crate) struct Schedule {
 
 /// All results.
 #[derive(Debug, Serialize)]
-struct Report {
+struct ScheduleReport {
     #[serde(flatten)]
-    figures: plan::Figures,
+    figures: plan::ScheduleFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
-    compare: Option<Vec<more::Compared>>,
+    compare: Option<Vec<more::StrategyCost>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     estimate: Option<more::Estimated>,
 }
@@ -68,11 +68,11 @@ struct Report {
 #[derive(Serialize)]
 struct Drawn<'a> {
     #[serde(flatten)]
-    report: &'a Report,
+    report: &'a ScheduleReport,
     drawing: drawing::Lines,
 }
 
-pub(crate) fn run(options: &Schedule) -> Result<()> {
+pub(crate) fn run(options: &ScheduleCommand) -> Result<()> {
     let problem = options.plan.problem()?;
     let times = options.taking.times()?;
     for (option, is_set) in [
@@ -83,11 +83,11 @@ pub(crate) fn run(options: &Schedule) -> Result<()> {
         ensure!(!problem.mixed || !is_set, mixed_and(option));
     }
     let crash = options.crash_after.map(|state| (options.crash_in, state));
-    let figures = plan::Figures::of(&problem, crash)?;
+    let figures = plan::ScheduleFigures::of(&problem, crash)?;
     let compare = options.compare.then(|| more::compare(&problem)).transpose()?;
     let state_size = options.taking.state_size();
     let estimate = times.map(|times| more::estimate(&problem, &times, state_size)).transpose()?;
-    let report = Report { figures, compare, estimate };
+    let report = ScheduleReport { figures, compare, estimate };
     if let Some(file) = &options.out {
         let drawing = drawing::lines(&problem, &report.figures)?;
         let text = serde_json::to_vec(&Drawn { report: &report, drawing })?;

@@ -8,7 +8,7 @@ use schedule::infeasible::too_many;
 use schedule::strategy::{self, Costs, Strategy};
 use serde::Serialize;
 
-use super::plan::Problem;
+use super::plan::ScheduleProblem;
 
 /// The most repetitions of a step in plans that are compared: 2 slots have as many with 5e9 steps.
 /// The cost of a crash is found by going through them.
@@ -16,7 +16,7 @@ const MOST_REPEATED: u64 = 100_000;
 
 /// The cost of a strategy. The field names are those of the JSON.
 #[derive(Debug, Serialize)]
-pub(super) struct Compared {
+pub(super) struct StrategyCost {
     pub strategy: &'static str,
     /// Steps between two recovery states, or of a piece.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ pub(super) struct Compared {
 }
 
 /// The costs of all strategies.
-pub(super) fn compare(problem: &Problem) -> Result<Vec<Compared>> {
+pub(super) fn compare(problem: &ScheduleProblem) -> Result<Vec<StrategyCost>> {
     let slots = problem.plan.slots.min(problem.plan.steps);
     ensure!(
         slots <= strategy::MOST_SLOTS,
@@ -51,18 +51,18 @@ pub(super) fn compare(problem: &Problem) -> Result<Vec<Compared>> {
          most {MOST_REPEATED}"
     );
     let cost = PlanCost::of(&problem.plan).ok_or_else(|| too_many(&problem.plan))?;
-    Ok(strategy::compare(&problem.plan, &cost).into_iter().map(Compared::from).collect())
+    Ok(strategy::compare(&problem.plan, &cost).into_iter().map(StrategyCost::from).collect())
 }
 
-impl From<Costs> for Compared {
-    fn from(costs: Costs) -> Compared {
+impl From<Costs> for StrategyCost {
+    fn from(costs: Costs) -> StrategyCost {
         let (strategy, distance) = match costs.strategy {
             Strategy::Chosen => ("chosen", None),
             Strategy::Continuous => ("continuous", None),
             Strategy::SingleRecovery { every } => ("single recovery", Some(every)),
             Strategy::TwoLevel { piece, .. } => ("two-level", Some(piece)),
         };
-        Compared {
+        StrategyCost {
             strategy,
             distance,
             advances: costs.advances,
@@ -94,7 +94,7 @@ pub(super) struct Estimated {
 }
 
 pub(super) fn estimate(
-    problem: &Problem,
+    problem: &ScheduleProblem,
     times: &Times,
     state_size: Option<u64>,
 ) -> Result<Estimated> {

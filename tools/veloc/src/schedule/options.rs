@@ -11,7 +11,7 @@ use schedule::rule;
 use schedule::schedule::Plan;
 use serde::Serialize;
 
-use super::plan::Problem;
+use super::plan::ScheduleProblem;
 
 /// Up to here a whole number can be written with an exponent as well.
 const EXACT: u64 = 1 << 53;
@@ -60,7 +60,7 @@ fn up_to(limit: u64, most: &str, text: &str) -> std::result::Result<u64, String>
 /// Where states are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Rule {
+pub(super) enum RuleName {
     /// The least number of steps under the resilience distance
     Optimal,
     /// Revolve's distance, or the resilience distance if that is less (the paper's rule)
@@ -77,7 +77,7 @@ pub(super) enum Rule {
 
 /// The options that say which plan is meant.
 #[derive(Debug, Args)]
-pub(super) struct Options {
+pub(super) struct PlanOptions {
     /// Steps of the forward pass
     #[arg(long, value_name = "L", value_parser = steps)]
     steps: u64,
@@ -92,7 +92,7 @@ pub(super) struct Options {
     adjoint: Option<u64>,
     /// Where states are stored
     #[arg(long, value_enum, default_value = "optimal")]
-    rule: Rule,
+    rule: RuleName,
     /// The number of steps is not known before the pass ends, which stores at most 2e7 states; these are
     /// gone through
     #[arg(long, conflicts_with_all = ["resilience", "disk_slots"])]
@@ -108,23 +108,23 @@ pub(super) struct Options {
     read_cost: f64,
 }
 
-impl Options {
+impl PlanOptions {
     /// The problem, if the options can be met.
-    pub(super) fn problem(&self) -> Result<Problem> {
+    pub(super) fn problem(&self) -> Result<ScheduleProblem> {
         let plan = Plan {
             steps: self.steps,
             slots: self.slots,
             resilience: self.resilience.unwrap_or(u64::MAX),
             adjoint: self.adjoint,
             rule: match self.rule {
-                Rule::Optimal | Rule::Mixed => rule::Rule::Optimal,
-                Rule::Resilient => rule::Rule::Resilient,
-                Rule::Monotone => rule::Rule::Monotone,
-                Rule::Shortest => rule::Rule::Shortest,
+                RuleName::Optimal | RuleName::Mixed => rule::Rule::Optimal,
+                RuleName::Resilient => rule::Rule::Resilient,
+                RuleName::Monotone => rule::Rule::Monotone,
+                RuleName::Shortest => rule::Rule::Shortest,
             },
         };
         plan.check().map_err(|unfit| refusal(&plan, unfit))?;
-        ensure!(!self.online || self.rule == Rule::Optimal, "--online has a rule of its own");
+        ensure!(!self.online || self.rule == RuleName::Optimal, "--online has a rule of its own");
         let disk = self.disk_slots.map(|slots| {
             ensure!(
                 (1..=MAX_STEPS).contains(&slots),
@@ -144,7 +144,7 @@ impl Options {
         });
         let disk = disk.transpose()?;
         check_rule(plan.rule, disk)?;
-        let mixed = self.rule == Rule::Mixed;
+        let mixed = self.rule == RuleName::Mixed;
         for (option, is_set) in [
             ("--disk-slots", disk.is_some()),
             ("--resilience", self.resilience.is_some()),
@@ -152,13 +152,13 @@ impl Options {
         ] {
             ensure!(!mixed || !is_set, mixed_and(option));
         }
-        Ok(Problem { plan, disk, online: self.online, mixed })
+        Ok(ScheduleProblem { plan, disk, online: self.online, mixed })
     }
 }
 
 /// Times of the parts, for an estimate.
 #[derive(Debug, Args)]
-pub(super) struct Taking {
+pub(super) struct TimeOptions {
     /// How long a forward step takes, in seconds: asks for an estimate of the run time
     #[arg(long, value_name = "SECONDS")]
     step_time: Option<f64>,
@@ -186,7 +186,7 @@ pub(super) struct Taking {
     state_size: Option<u64>,
 }
 
-impl Taking {
+impl TimeOptions {
     /// The times, if they are given.
     pub(super) fn times(&self) -> Result<Option<Times>> {
         let Some(step) = self.step_time else { return Ok(None) };

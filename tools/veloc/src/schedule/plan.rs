@@ -16,11 +16,11 @@ use schedule::schedule::{Action, Plan, Stored};
 use schedule::two_level_cost::{self, MOST_PAIRS};
 use serde::Serialize;
 
-use super::walk::{self, Walker, Way};
+use super::walk::{self, AnySchedule, Walker};
 
 /// The problem that a schedule is for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Problem {
+pub(super) struct ScheduleProblem {
     /// Steps, slots, distances and rule.
     pub plan: Plan,
     /// Slots on disk.
@@ -31,7 +31,7 @@ pub(super) struct Problem {
     pub mixed: bool,
 }
 
-impl Problem {
+impl ScheduleProblem {
     /// Whether all slots are alike and have states, and the end is known.
     pub(super) fn is_plain(&self) -> bool {
         self.disk.is_none() && !self.online && !self.mixed
@@ -40,7 +40,7 @@ impl Problem {
 
 /// The options, in JSON.
 #[derive(Debug, Serialize)]
-pub(super) struct Asked {
+pub(super) struct AskedPlan {
     steps: u64,
     slots: u64,
     resilience: Option<u64>,
@@ -54,8 +54,8 @@ pub(super) struct Asked {
 
 /// The figures of a schedule. The field names are those of the JSON.
 #[derive(Debug, Serialize)]
-pub(super) struct Figures {
-    plan: Asked,
+pub(super) struct ScheduleFigures {
+    plan: AskedPlan,
     /// Forward steps that are not recorded.
     pub advances: u128,
     /// Forward steps, recorded or not.
@@ -77,15 +77,15 @@ pub(super) struct Figures {
     pub ideal_advances: Option<u128>,
     /// The use of disk.
     #[serde(flatten)]
-    pub transfers: Option<Transfers>,
+    pub transfers: Option<DiskUse>,
     /// The cost of a crash.
     #[serde(flatten)]
-    pub crash: Option<Crash>,
+    pub crash: Option<CrashCost>,
 }
 
 /// The use of disk.
 #[derive(Debug, Serialize)]
-pub(super) struct Transfers {
+pub(super) struct DiskUse {
     /// States written to disk.
     pub disk_writes: u64,
     /// States read from disk.
@@ -106,7 +106,7 @@ pub(super) enum Sweep {
 
 /// A crash, and what it costs.
 #[derive(Debug, Serialize)]
-pub(super) struct Crash {
+pub(super) struct CrashCost {
     pub crash_in: Sweep,
     /// The state that this sweep has come to.
     pub crash_after: u64,
@@ -122,10 +122,13 @@ pub(super) struct Crash {
     pub undisturbed_advances: u128,
 }
 
-impl Figures {
+impl ScheduleFigures {
     /// The figures of a problem, and of a crash when a sweep has come to a state.
-    pub(super) fn of(problem: &Problem, crash: Option<(Sweep, u64)>) -> Result<Figures> {
-        let Problem { plan, disk, online, mixed } = problem;
+    pub(super) fn of(
+        problem: &ScheduleProblem,
+        crash: Option<(Sweep, u64)>,
+    ) -> Result<ScheduleFigures> {
+        let ScheduleProblem { plan, disk, online, mixed } = problem;
         let slots = plan.slots.saturating_add(disk.map_or(0, |disk| disk.slots));
         let ideal = advances(plan.steps, slots.min(plan.steps));
         let (cost, transfers) = match (disk, online) {
@@ -155,14 +158,14 @@ impl Figures {
                         disk.slots, plan.steps
                     )
                 })?;
-                let transfers = Transfers::of(cost.advances, done, disk);
+                let transfers = DiskUse::of(cost.advances, done, disk);
                 (cost, Some(transfers))
             }
         };
-        let crash = crash.map(|(sweep, state)| Crash::at(problem, &cost, sweep, state));
+        let crash = crash.map(|(sweep, state)| CrashCost::at(problem, &cost, sweep, state));
         let crash = crash.transpose()?;
-        Ok(Figures {
-            plan: Asked::from(problem),
+        Ok(ScheduleFigures {
+            plan: AskedPlan::from(problem),
             advances: cost.advances,
             forward_evals: cost.advances + u128::from(plan.steps),
             takeshots: cost.takeshots,
@@ -177,12 +180,12 @@ impl Figures {
     }
 }
 
-impl From<&Problem> for Asked {
-    fn from(problem: &Problem) -> Asked {
-        let Problem { plan, disk, online, mixed } = *problem;
+impl From<&ScheduleProblem> for AskedPlan {
+    fn from(problem: &ScheduleProblem) -> AskedPlan {
+        let ScheduleProblem { plan, disk, online, mixed } = *problem;
         let name = rule::Rule::ALL.iter().find(|(rule, _)| *rule == plan.rule);
         let steps_of = |parts: u64| parts as f64 / UNIT as f64;
-        Asked {
+        AskedPlan {
             steps: plan.steps,
             slots: plan.slots,
             resilience: Some(plan.resilience).filter(|distance| *distance < u64::MAX),
@@ -196,12 +199,12 @@ impl From<&Problem> for Asked {
     }
 }
 
-impl Transfers {
-    fn of(advances: u128, done: levels::Transfers, disk: &Disk) -> Transfers {
+impl DiskUse {
+    fn of(advances: u128, done: levels::Transfers, disk: &Disk) -> DiskUse {
         let parts = advances * u128::from(UNIT)
             + u128::from(done.writes) * u128::from(disk.write)
             + u128::from(done.reads) * u128::from(disk.read);
-        Transfers {
+        DiskUse {
             disk_writes: done.writes,
             disk_reads: done.reads,
             cost: parts as f64 / UNIT as f64,
@@ -209,8 +212,13 @@ impl Transfers {
     }
 }
 
-impl Crash {
-    fn at(problem: &Problem, cost: &PlanCost, sweep: Sweep, state: u64) -> Result<Crash> {
+impl CrashCost {
+    fn at(
+        problem: &ScheduleProblem,
+        cost: &PlanCost,
+        sweep: Sweep,
+        state: u64,
+    ) -> Result<CrashCost> {
         let plan = problem.plan;
         let last = plan.steps - 1;
         match sweep {
@@ -233,7 +241,7 @@ impl Crash {
             cost.advances + u128::from(plan.steps),
             walk::LONGEST
         );
-        let mut left = Walker::new(Way::new(problem), plan.steps);
+        let mut left = Walker::new(AnySchedule::new(problem), plan.steps);
         match sweep {
             Sweep::Forward => left.until_the_forward_sweep_is_at(state),
             Sweep::Reverse => left.until_the_adjoint_is_at(state),
@@ -241,15 +249,19 @@ impl Crash {
         let (mut slots, fine) = (left.slots(), left.adjoint.unwrap_or(plan.steps));
         let next = match problem.disk {
             // A lost node loses its memory as well.
-            Some(disk) => Way::Levels(TwoLevel::resumed(plan, disk, &slots, fine)),
+            Some(disk) => AnySchedule::Levels(TwoLevel::resumed(plan, disk, &slots, fine)),
             None if problem.online && sweep == Sweep::Forward => {
                 let online = Online::resumed(plan.slots, &slots);
-                Way::Open(online.context("state 0 is in no slot")?, plan.steps, plan.adjoint)
+                AnySchedule::Open(
+                    online.context("state 0 is in no slot")?,
+                    plan.steps,
+                    plan.adjoint,
+                )
             }
             None => {
                 let states: Vec<Stored> = slots.clone();
                 let survivors = Survivors { states, adjoint: left.adjoint, at_start: false };
-                Way::Known(resume(plan, &survivors).ok().context("state 0 is in no slot")?)
+                AnySchedule::Known(resume(plan, &survivors).ok().context("state 0 is in no slot")?)
             }
         };
         let mut next = Walker::new(next, fine);
@@ -264,7 +276,7 @@ impl Crash {
             next.go_to_the_end();
         }
         slots.sort_unstable_by_key(|stored| stored.slot);
-        Ok(Crash {
+        Ok(CrashCost {
             crash_in: sweep,
             crash_after: state,
             slots: slots.iter().map(|stored| stored.state).collect(),

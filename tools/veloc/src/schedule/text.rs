@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use schedule::remaining::Remaining;
 use schedule::schedule::{Action, Plan, Stored};
 
-use super::more::{Compared, Estimated};
-use super::plan::{Problem, Sweep};
-use super::walk::{Walker, Way};
-use super::Report;
+use super::more::{Estimated, StrategyCost};
+use super::plan::{ScheduleProblem, Sweep};
+use super::walk::{AnySchedule, Walker};
+use super::ScheduleReport;
 use crate::output;
 
 /// Columns of the picture.
@@ -24,7 +24,7 @@ const STATES: u64 = 2_000_000;
 const ACTIONS: u64 = 10_000_000;
 
 /// The figures, and the picture.
-pub(super) fn show(problem: &Problem, report: &Report) -> String {
+pub(super) fn show(problem: &ScheduleProblem, report: &ScheduleReport) -> String {
     let (plan, figures) = (&problem.plan, &report.figures);
     let mut table = output::table(&["", ">"]);
     let mut row = |what: &str, number: String| {
@@ -98,7 +98,7 @@ fn estimated(estimate: &Estimated, row: &mut impl FnMut(&str, String)) {
 }
 
 /// The other strategies, line by line.
-fn compared(all: &[Compared]) -> String {
+fn compared(all: &[StrategyCost]) -> String {
     let heads = [
         "way",
         ">every",
@@ -127,7 +127,7 @@ fn compared(all: &[Compared]) -> String {
 }
 
 /// Where states are stored while the adjoint goes back.
-fn picture(problem: &Problem, text: &mut String) {
+fn picture(problem: &ScheduleProblem, text: &mut String) {
     let plan = &problem.plan;
     let _ = writeln!(
         text,
@@ -147,7 +147,7 @@ fn picture(problem: &Problem, text: &mut String) {
         }
         return;
     }
-    let mut walker = Walker::new(Way::new(problem), plan.steps);
+    let mut walker = Walker::new(AnySchedule::new(problem), plan.steps);
     let mut next = plan.steps;
     for _ in 0..ACTIONS {
         let (Action::Firsturn { step, .. }

@@ -8,28 +8,28 @@ use schedule::online::Online;
 use schedule::remaining::Remaining;
 use schedule::schedule::{Action, Schedule, Stored};
 
-use super::plan::{Problem, Sweep};
+use super::plan::{ScheduleProblem, Sweep};
 
 /// The longest schedule that is walked through, in forward steps. There are no more actions than
 /// steps, so this takes some seconds.
 pub(super) const LONGEST: u128 = 200_000_000;
 
 /// Whether a schedule with so many advances is short enough to be walked through.
-pub(super) fn is_short(problem: &Problem, advances: u128) -> bool {
+pub(super) fn is_short(problem: &ScheduleProblem, advances: u128) -> bool {
     advances + u128::from(problem.plan.steps) <= LONGEST
 }
 
 /// Whether the state at a crash can be found: the schedule is short enough, or its state is known
 /// without going through its actions. That is so if all slots are alike and the end is known, and
 /// in a forward pass whose end is not known.
-pub(super) fn is_known(problem: &Problem, sweep: Sweep, advances: u128) -> bool {
+pub(super) fn is_known(problem: &ScheduleProblem, sweep: Sweep, advances: u128) -> bool {
     let is_pass = problem.online && sweep == Sweep::Forward;
     problem.is_plain() || is_pass || is_short(problem, advances)
 }
 
 /// A schedule of any kind.
 #[derive(Clone, Debug)]
-pub(super) enum Way {
+pub(super) enum AnySchedule {
     /// A schedule with a known end, whose slots are all alike.
     Known(Schedule),
     /// A schedule with slots in memory and on disk.
@@ -41,33 +41,35 @@ pub(super) enum Way {
     Open(Online, u64, Option<u64>),
 }
 
-impl Way {
+impl AnySchedule {
     /// The schedule of a problem, from the beginning.
-    pub(super) fn new(problem: &Problem) -> Way {
+    pub(super) fn new(problem: &ScheduleProblem) -> AnySchedule {
         let plan = problem.plan;
         match problem.disk {
-            _ if problem.mixed => Way::Mixed(Mixed::new(plan.steps, plan.slots)),
-            Some(disk) => Way::Levels(TwoLevel::new(plan, disk)),
-            None if problem.online => Way::Open(Online::new(plan.slots), plan.steps, plan.adjoint),
-            None => Way::Known(Schedule::new(plan)),
+            _ if problem.mixed => AnySchedule::Mixed(Mixed::new(plan.steps, plan.slots)),
+            Some(disk) => AnySchedule::Levels(TwoLevel::new(plan, disk)),
+            None if problem.online => {
+                AnySchedule::Open(Online::new(plan.slots), plan.steps, plan.adjoint)
+            }
+            None => AnySchedule::Known(Schedule::new(plan)),
         }
     }
 
     /// The next action. In a pass with an unknown end, all steps up to the next stored state are
     /// one action.
     pub(super) fn next_action(&mut self) -> Action {
-        if let Way::Open(online, end, adjoint) = self {
+        if let AnySchedule::Open(online, end, adjoint) = self {
             if online.at() == Some(*end) {
                 if let Some(schedule) = online.end(*adjoint) {
-                    *self = Way::Known(schedule);
+                    *self = AnySchedule::Known(schedule);
                 }
             }
         }
         match self {
-            Way::Known(schedule) => schedule.next_action(),
-            Way::Levels(schedule) => schedule.next_action(),
-            Way::Mixed(schedule) => schedule.next_action(),
-            Way::Open(online, end, _) => online.leap(*end),
+            AnySchedule::Known(schedule) => schedule.next_action(),
+            AnySchedule::Levels(schedule) => schedule.next_action(),
+            AnySchedule::Mixed(schedule) => schedule.next_action(),
+            AnySchedule::Open(online, end, _) => online.leap(*end),
         }
     }
 }
@@ -75,7 +77,7 @@ impl Way {
 /// Goes along a schedule, and keeps what its actions leave.
 #[derive(Clone, Debug)]
 pub(super) struct Walker {
-    way: Way,
+    way: AnySchedule,
     slots: BTreeMap<u64, u64>,
     /// The state of the adjoint that was stored last.
     pub adjoint: Option<u64>,
@@ -87,7 +89,7 @@ pub(super) struct Walker {
 
 impl Walker {
     /// A walker at the beginning of a schedule whose adjoint is at `fine`.
-    pub(super) fn new(way: Way, fine: u64) -> Walker {
+    pub(super) fn new(way: AnySchedule, fine: u64) -> Walker {
         let slots = BTreeMap::new();
         Walker { way, slots, adjoint: None, fine, advances: 0 }
     }
@@ -130,7 +132,7 @@ impl Walker {
     /// Goes from the beginning until the adjoint has come to `state`, and no further: at once, if
     /// all slots are alike and the end is known.
     pub(super) fn until_the_adjoint_is_at(&mut self, state: u64) {
-        if let Way::Known(schedule) = &self.way {
+        if let AnySchedule::Known(schedule) = &self.way {
             let left = Remaining::at(schedule.plan(), state);
             self.slots = left.states.iter().map(|stored| (stored.slot, stored.state)).collect();
             (self.adjoint, self.fine, self.advances) = (left.adjoint, state, left.advances);
@@ -144,7 +146,7 @@ impl Walker {
     /// Counts the steps to the end: at once from where all slots are alike and the end is known.
     pub(super) fn go_to_the_end(&mut self) {
         loop {
-            if let Way::Known(schedule) = &self.way {
+            if let AnySchedule::Known(schedule) = &self.way {
                 self.advances += schedule.advances_left();
                 return;
             }

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use config::{Directories, Proof};
+use config::{Directories, ProofPolicy};
 use format::identity::{common, Identity};
 use serde::Serialize;
 
-use super::scan::{self, Damaged, Key, Stored};
-use super::{look, own_user, Checksum, Condition, Copy, Place};
+use super::scan::{self, CheckpointKey, Damaged, VersionCopies};
+use super::{look, own_user, ChecksumResult, Condition, CopyPlace, StoredCopy};
 use crate::{bases, output};
 
 /// What to look at, and how closely.
 #[derive(Debug)]
-pub(crate) struct Question<'a> {
+pub(crate) struct StoredQuestion<'a> {
     /// The directories to look in.
     pub directories: &'a Directories,
     /// Only checkpoints of this name.
@@ -29,11 +29,11 @@ pub(crate) struct Question<'a> {
 
 /// The answer. The field names of its JSON are part of the interface.
 #[derive(Debug, Serialize)]
-pub(crate) struct Answer {
+pub(crate) struct StoredAnswer {
     /// The directories that were looked in.
     pub directories: Looked,
     /// The stored checkpoints, by name and version.
-    pub checkpoints: Vec<Version>,
+    pub checkpoints: Vec<StoredVersion>,
     /// The sums of all checkpoints.
     pub totals: Totals,
     /// The versions that all ranks can restore, by name.
@@ -58,7 +58,7 @@ pub(crate) struct Looked {
 
 /// One version of a checkpoint.
 #[derive(Debug, Serialize)]
-pub(crate) struct Version {
+pub(crate) struct StoredVersion {
     pub name: String,
     pub version: i32,
     /// Whether every rank of the job has a good copy.
@@ -78,7 +78,7 @@ pub(crate) struct Version {
     /// The bytes of all copies.
     pub bytes: u64,
     /// The copies, by rank and place.
-    pub copies: Vec<Copy>,
+    pub copies: Vec<StoredCopy>,
     /// Aggregated files that cannot be read.
     pub damaged: Vec<Damaged>,
 }
@@ -97,7 +97,7 @@ pub(crate) struct Totals {
     pub bad: usize,
 }
 
-impl Version {
+impl StoredVersion {
     /// The copies that cannot be used.
     pub(crate) fn bad(&self) -> usize {
         let bad = self.copies.iter().filter(|copy| copy.condition == Condition::Bad);
@@ -109,7 +109,7 @@ impl Version {
     pub(crate) fn unchecked_ranks(&self) -> BTreeSet<u32> {
         let restores = self.copies.iter().filter(|copy| copy.restores());
         let (known, unknown): (Vec<_>, Vec<_>) =
-            restores.partition(|copy| copy.checksum != Checksum::None);
+            restores.partition(|copy| copy.checksum != ChecksumResult::None);
         let known: BTreeSet<u32> = known.iter().map(|copy| copy.rank).collect();
         unknown.iter().map(|copy| copy.rank).filter(|rank| !known.contains(rank)).collect()
     }
@@ -126,15 +126,16 @@ impl Version {
         others
     }
 
-    pub(crate) fn ranks_in(&self, place: Place) -> BTreeSet<u32> {
+    pub(crate) fn ranks_in(&self, place: CopyPlace) -> BTreeSet<u32> {
         self.copies.iter().filter(|copy| copy.place == place).map(|copy| copy.rank).collect()
     }
 }
 
-pub(crate) fn ask(question: &Question) -> Result<Answer> {
+pub(crate) fn ask(question: &StoredQuestion) -> Result<StoredAnswer> {
     let found = scan::scan(question.directories, question.name)?;
     let ranks = ranks_of(&found, question.ranks);
-    let is_asked_for = |(_, of): &Key| question.version.is_none_or(|version| version == *of);
+    let is_asked_for =
+        |(_, of): &CheckpointKey| question.version.is_none_or(|version| version == *of);
     let (mut found, mut rest) = found.into_iter().partition(|(key, _)| is_asked_for(key));
     look::headers(&mut found);
     bases::add_needed(&mut found, &mut rest);
@@ -161,11 +162,14 @@ pub(crate) fn ask(question: &Question) -> Result<Answer> {
     totals.names = restorable.len();
     let Directories { scratch, persistent, meta, .. } = question.directories.clone();
     let directories = Looked { scratch, persistent, meta };
-    Ok(Answer { directories, checkpoints, totals, restorable, ranks: question.ranks })
+    Ok(StoredAnswer { directories, checkpoints, totals, restorable, ranks: question.ranks })
 }
 
 /// The ranks of the job of each name: as given, or all that have any version.
-fn ranks_of(found: &BTreeMap<Key, Stored>, given: Option<u32>) -> BTreeMap<String, BTreeSet<u32>> {
+fn ranks_of(
+    found: &BTreeMap<CheckpointKey, VersionCopies>,
+    given: Option<u32>,
+) -> BTreeMap<String, BTreeSet<u32>> {
     let mut ranks: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     for ((name, _), stored) in found {
         let of = ranks.entry(name.clone()).or_default();
@@ -180,11 +184,11 @@ fn ranks_of(found: &BTreeMap<Key, Stored>, given: Option<u32>) -> BTreeMap<Strin
 fn group(
     name: String,
     version: i32,
-    stored: Stored,
+    stored: VersionCopies,
     ranks: BTreeSet<u32>,
-    question: &Question,
-) -> Version {
-    let Stored { mut copies, damaged } = stored;
+    question: &StoredQuestion,
+) -> StoredVersion {
+    let VersionCopies { mut copies, damaged } = stored;
     copies.sort_by_key(|copy| (copy.rank, copy.place));
     let good = || copies.iter().filter(|copy| copy.restores() && ranks.contains(&copy.rank));
     let able: BTreeSet<u32> = good().map(|copy| copy.rank).collect();
@@ -195,21 +199,21 @@ fn group(
         of_job.collect::<BTreeSet<u32>>() == able
     };
     // The rule of a restart.
-    let is_of_others = question.directories.proof == Proof::Check
+    let is_of_others = question.directories.proof == ProofPolicy::Check
         && match question.ranks {
             Some(job) => !can_be_of(job),
             None => !jobs.is_empty() && !jobs.iter().any(|job| can_be_of(*job)),
         };
     let runs = able.iter().map(|rank| {
-        let proves = question.directories.proof != Proof::Off;
+        let proves = question.directories.proof != ProofPolicy::Off;
         let made_by =
-            |copy: &Copy| copy.proof.as_ref().filter(|_| proves).map(|proof| proof.identity);
+            |copy: &StoredCopy| copy.proof.as_ref().filter(|_| proves).map(|proof| proof.identity);
         let own = good().filter(|copy| copy.rank == *rank);
         own.map(|copy| made_by(copy).unwrap_or(Identity::UNKNOWN)).collect()
     });
     let of_several_runs = common(&runs.collect::<Vec<_>>()).is_none();
     let others = is_of_others || of_several_runs;
-    Version {
+    StoredVersion {
         name,
         version,
         restorable: missing_ranks.is_empty() && !able.is_empty() && !others,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -11,26 +11,27 @@ use std::time::UNIX_EPOCH;
 
 use ::files::refuse_holes;
 use erasure::parity::ParityFile;
-use errors::{Error, Kind};
+use errors::{Error, ErrorKind};
 use format::checksum;
-use format::frames::Content;
+use format::frames::FileContent;
 use format::header::Header;
 use format::names;
 use format::proof::{Digest, Proof, Sort};
 use indicatif::ProgressBar;
 use os::files;
 
-use super::scan::{Key, Stored};
-use super::{own_user, routed, Checksum, Condition, Copy, Place};
-use crate::bases::Incremental;
+use super::scan::{CheckpointKey, VersionCopies};
+use super::{own_user, routed, ChecksumResult, Condition, CopyPlace, StoredCopy};
+use crate::bases::IncrementalFile;
 use crate::output;
 
 /// The most threads that look at files: more do not make a file system faster.
 const MOST_THREADS: usize = 8;
 
 /// Looks at the header of every copy.
-pub(crate) fn headers(found: &mut BTreeMap<Key, Stored>) {
-    let copies: Vec<&mut Copy> = found.values_mut().flat_map(|stored| &mut stored.copies).collect();
+pub(crate) fn headers(found: &mut BTreeMap<CheckpointKey, VersionCopies>) {
+    let copies: Vec<&mut StoredCopy> =
+        found.values_mut().flat_map(|stored| &mut stored.copies).collect();
     let bar = output::files_bar("looking", copies.len() as u64);
     on_threads(copies, |copy| {
         look(copy);
@@ -46,17 +47,17 @@ pub(crate) fn headers(found: &mut BTreeMap<Key, Stored>) {
 
 /// Reads all of every good copy and compares it with its proof, else with the checksum of its version, or
 /// if there is neither, with the other copies of the same rank.
-pub(crate) fn contents(found: &mut BTreeMap<Key, Stored>, meta: Option<&Path>) {
-    let good = |copy: &Copy| copy.condition == Condition::Good;
+pub(crate) fn contents(found: &mut BTreeMap<CheckpointKey, VersionCopies>, meta: Option<&Path>) {
+    let good = |copy: &StoredCopy| copy.condition == Condition::Good;
     let all = found.values().flat_map(|stored| &stored.copies);
     let bar = output::bytes_bar("reading", all.filter(|copy| good(copy)).map(|c| c.bytes).sum());
     let mut work = Vec::new();
     for ((name, version), stored) in found.iter_mut() {
-        let mut by_rank: BTreeMap<u32, Vec<&mut Copy>> = BTreeMap::new();
+        let mut by_rank: BTreeMap<u32, Vec<&mut StoredCopy>> = BTreeMap::new();
         let mut parities = Vec::new();
         for copy in stored.copies.iter_mut().filter(|copy| good(copy)) {
             match copy.place {
-                Place::Parity => parities.push(copy),
+                CopyPlace::Parity => parities.push(copy),
                 _ => by_rank.entry(copy.rank).or_default().push(copy),
             }
         }
@@ -92,14 +93,14 @@ fn on_threads<T: Send>(items: Vec<T>, act: impl Fn(T) + Sync) {
 }
 
 /// Finds out the state of a copy. A copy that is not there any more stays unchecked.
-pub(crate) fn look(copy: &mut Copy) {
+pub(crate) fn look(copy: &mut StoredCopy) {
     let metadata = match fs::metadata(&copy.path) {
         Ok(metadata) => metadata,
         Err(error) => {
             copy.routed = fs::read_link(&copy.path).ok();
             match (&copy.routed, error.kind()) {
-                (None, ErrorKind::NotFound) => {}
-                (Some(target), ErrorKind::NotFound) => {
+                (None, io::ErrorKind::NotFound) => {}
+                (Some(target), io::ErrorKind::NotFound) => {
                     let reason = format!("it is a link to {target:?}, which is missing");
                     copy.condemn(reason);
                 }
@@ -116,21 +117,23 @@ pub(crate) fn look(copy: &mut Copy) {
     // Asks the system alone: the library would make a file there to find out.
     let link = fs::symlink_metadata(&copy.path).map_or(metadata.uid(), |link| link.uid());
     copy.owner = Some(if metadata.uid() == own_user() { link } else { metadata.uid() });
-    if copy.place != Place::Aggregated {
+    if copy.place != CopyPlace::Aggregated {
         copy.bytes = metadata.len();
     }
     let result = read_header(copy);
     copy.routed = match copy.place {
-        Place::Scratch | Place::Persistent => routed(&copy.path),
-        Place::Aggregated | Place::Parity => None,
+        CopyPlace::Scratch | CopyPlace::Persistent => routed(&copy.path),
+        CopyPlace::Aggregated | CopyPlace::Parity => None,
     };
     copy.condition = Condition::Good;
     match result {
         Ok(()) => {}
         // A file of the application's own has no header.
         Err(error)
-            if copy.routed.is_some() && error.kind() == Kind::Corrupt && metadata.is_file() => {}
-        Err(error) if error.kind() == Kind::NotFound => copy.condition = Condition::Unchecked,
+            if copy.routed.is_some()
+                && error.kind() == ErrorKind::Corrupt
+                && metadata.is_file() => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => copy.condition = Condition::Unchecked,
         Err(error) => copy.condemn(without(&copy.path, &error.to_string())),
     }
     if copy.proof.is_none() && copy.restores() {
@@ -143,28 +146,28 @@ pub(crate) fn look(copy: &mut Copy) {
 }
 
 /// Reads a copy's proof and header.
-fn read_header(copy: &mut Copy) -> errors::Result<()> {
-    if copy.place == Place::Parity {
+fn read_header(copy: &mut StoredCopy) -> errors::Result<()> {
+    if copy.place == CopyPlace::Parity {
         return ParityFile::read(&copy.path).map(drop);
     }
     let file = files::open(&copy.path)?;
-    if copy.place != Place::Aggregated {
+    if copy.place != CopyPlace::Aggregated {
         // A damaged proof is reported when the whole file is read.
         copy.proof = Proof::read(&file, &copy.path).unwrap_or_default();
     }
     copy.job_ranks = copy.proof.as_ref().map(|proof| proof.ranks).filter(|ranks| *ranks > 0);
-    let content = Content::of(&file, copy.part(), &copy.path)?;
+    let content = FileContent::of(&file, copy.part(), &copy.path)?;
     let header = Header::read(&file, &content, &copy.path)?;
-    copy.incremental = Incremental::of(&file, copy.part(), &copy.path, &header)?;
+    copy.incremental = IncrementalFile::of(&file, copy.part(), &copy.path, &header)?;
     Ok(())
 }
 
 /// Reads a parity file, which contains the digest of its own content.
-fn read_parity(copy: &mut Copy, bar: &ProgressBar) {
+fn read_parity(copy: &mut StoredCopy, bar: &ProgressBar) {
     match ParityFile::read(&copy.path).and_then(|parity| parity.verify()) {
-        Ok(()) => copy.checksum = Checksum::Good,
+        Ok(()) => copy.checksum = ChecksumResult::Good,
         Err(error) => {
-            copy.checksum = Checksum::Bad;
+            copy.checksum = ChecksumResult::Bad;
             copy.condemn(without(&copy.path, &error.to_string()));
         }
     }
@@ -174,7 +177,7 @@ fn read_parity(copy: &mut Copy, bar: &ProgressBar) {
 /// Reads the copies that a rank has of a version.
 pub(crate) fn read_rank(
     file: &str,
-    copies: Vec<&mut Copy>,
+    copies: Vec<&mut StoredCopy>,
     meta: Option<&Path>,
     bar: &ProgressBar,
 ) {
@@ -182,24 +185,26 @@ pub(crate) fn read_rank(
     let mut read = Vec::new();
     for copy in copies {
         match read_copy(file, copy, bar) {
-            Ok((Some(_), _)) => copy.checksum = Checksum::Good,
+            Ok((Some(_), _)) => copy.checksum = ChecksumResult::Good,
             Ok((None, found)) => match &kept {
-                Some(Ok(kept)) if Digest::Sha256(*kept) == found => copy.checksum = Checksum::Good,
+                Some(Ok(kept)) if Digest::Sha256(*kept) == found => {
+                    copy.checksum = ChecksumResult::Good
+                }
                 Some(Ok(kept)) => {
-                    copy.checksum = Checksum::Bad;
+                    copy.checksum = ChecksumResult::Bad;
                     copy.condemn(format!("its bytes have {found}, but SHA-256 {kept} was kept"));
                 }
-                Some(Err(error)) if error.kind() != Kind::NotFound => {
-                    copy.checksum = Checksum::Bad;
+                Some(Err(error)) if error.kind() != ErrorKind::NotFound => {
+                    copy.checksum = ChecksumResult::Bad;
                     copy.condemn(error.to_string());
                 }
                 _ => {
-                    copy.checksum = Checksum::None;
+                    copy.checksum = ChecksumResult::None;
                     read.push((found, copy));
                 }
             },
             Err(error) => {
-                copy.checksum = Checksum::Bad;
+                copy.checksum = ChecksumResult::Bad;
                 copy.condemn(without(&copy.path, &error.to_string()));
             }
         }
@@ -218,17 +223,17 @@ pub(crate) fn read_rank(
 /// which its bytes fit, and the digest of its bytes, which is SHA-256 without a proof.
 fn read_copy(
     file: &str,
-    copy: &Copy,
+    copy: &StoredCopy,
     bar: &ProgressBar,
 ) -> errors::Result<(Option<Proof>, Digest)> {
     let opened = files::open(&copy.path)?;
     let proof = match copy.place {
-        Place::Aggregated => copy.proof.clone(),
+        CopyPlace::Aggregated => copy.proof.clone(),
         _ => Proof::read(&opened, &copy.path)?,
     };
     // A file of the application's own may change.
     let proof = proof.and_then(|proof| Some((proof.digest?, proof)));
-    let unfit = |what: String| Error::new(Kind::Corrupt, what);
+    let unfit = |what: String| Error::new(ErrorKind::Corrupt, what);
     if let (Some((_, proof)), Some(of)) = (&proof, names::parse(file)) {
         if !proof.is_of(of.name, of.version, of.rank, copy.bytes) {
             let said = proof.said();
@@ -244,7 +249,7 @@ fn read_copy(
         Some((_, proof)) => Ok((Some(proof), found)),
         None => {
             // The frames of a compressed file are all there is.
-            Content::of(&opened, copy.part(), &copy.path)?.check(&opened, &copy.path)?;
+            FileContent::of(&opened, copy.part(), &copy.path)?.check(&opened, &copy.path)?;
             Ok((None, found))
         }
     }

@@ -19,7 +19,7 @@ use format::names;
 use format::proof::Proof;
 use serde::{Serialize, Serializer};
 
-use crate::bases::Incremental;
+use crate::bases::IncrementalFile;
 use crate::output;
 
 pub(crate) mod group;
@@ -32,7 +32,7 @@ pub(crate) mod show;
 /// The place of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Place {
+pub(crate) enum CopyPlace {
     /// A file in scratch.
     Scratch,
     /// A file in persistent, or a link there to the file of a file-based checkpoint.
@@ -50,7 +50,7 @@ pub(crate) enum Place {
 pub(crate) enum Condition {
     /// It can be used, as far as was looked.
     Good,
-    /// It cannot be used, and [`Copy::reason`] says why.
+    /// It cannot be used, and [`StoredCopy::reason`] says why.
     Bad,
     /// The copy was not looked at.
     Unchecked,
@@ -60,7 +60,7 @@ pub(crate) enum Condition {
 /// its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Checksum {
+pub(crate) enum ChecksumResult {
     /// The bytes were not read.
     Unread,
     /// The bytes are those that were written.
@@ -73,10 +73,10 @@ pub(crate) enum Checksum {
 
 /// One rank's copy of a checkpoint in one place.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Copy {
+pub(crate) struct StoredCopy {
     pub rank: u32,
     /// The place of the copy.
-    pub place: Place,
+    pub place: CopyPlace,
     #[serde(serialize_with = "output::path")]
     pub path: PathBuf,
     /// Where in the file the copy begins: 0 except for parts of aggregated files.
@@ -95,21 +95,26 @@ pub(crate) struct Copy {
     /// Why the copy cannot be used.
     pub reason: Option<String>,
     /// Whether the bytes are those that were written.
-    pub checksum: Checksum,
+    pub checksum: ChecksumResult,
     /// The number of ranks of the copy's job, if its proof says so.
     pub job_ranks: Option<u32>,
     /// What it says about itself, if it is of an incremental job. In JSON, the version that it is a delta of.
     #[serde(rename = "delta_of", serialize_with = "delta_of")]
-    pub incremental: Option<Incremental>,
+    pub incremental: Option<IncrementalFile>,
     /// The proof of the copy, if it has one.
     #[serde(skip)]
     pub proof: Option<Proof>,
 }
 
-impl Copy {
+impl StoredCopy {
     /// A copy that was not looked at yet, in a file of its own or in a part of one.
-    pub(crate) fn new(rank: u32, place: Place, path: PathBuf, part: Option<Range<u64>>) -> Copy {
-        Copy {
+    pub(crate) fn new(
+        rank: u32,
+        place: CopyPlace,
+        path: PathBuf,
+        part: Option<Range<u64>>,
+    ) -> StoredCopy {
+        StoredCopy {
             rank,
             place,
             path,
@@ -120,7 +125,7 @@ impl Copy {
             routed: None,
             condition: Condition::Unchecked,
             reason: None,
-            checksum: Checksum::Unread,
+            checksum: ChecksumResult::Unread,
             job_ranks: None,
             incremental: None,
             proof: None,
@@ -145,7 +150,7 @@ impl Copy {
 
     /// Whether a restart can read this rank's checkpoint from the copy.
     pub(crate) fn restores(&self) -> bool {
-        self.condition == Condition::Good && self.place != Place::Parity
+        self.condition == Condition::Good && self.place != CopyPlace::Parity
     }
 
     /// Whether the copy can be of a job of so many ranks.
@@ -155,7 +160,7 @@ impl Copy {
 }
 
 fn delta_of<S: Serializer>(
-    incremental: &Option<Incremental>,
+    incremental: &Option<IncrementalFile>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     let base = incremental.as_ref().and_then(|incremental| incremental.base.as_ref());

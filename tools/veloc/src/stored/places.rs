@@ -12,7 +12,7 @@ pub(crate) const MOST_RANKS: i64 = 1 << 22;
 /// The options that say where the files are.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
-pub(crate) struct Places {
+pub(crate) struct PlaceOptions {
     /// A configuration that names the directories (VELOC_SCRATCH and the like override it)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -27,7 +27,7 @@ pub(crate) struct Places {
     meta: Option<PathBuf>,
 }
 
-impl Places {
+impl PlaceOptions {
     /// The directories: as given, else as in the configuration.
     pub(crate) fn directories(&self) -> Result<Directories> {
         let config = match &self.config {

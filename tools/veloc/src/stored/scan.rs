@@ -10,16 +10,16 @@ use format::names;
 use os::files;
 use serde::Serialize;
 
-use super::{Copy, Place};
+use super::{CopyPlace, StoredCopy};
 
 /// The name and version of a checkpoint.
-pub(crate) type Key = (String, i32);
+pub(crate) type CheckpointKey = (String, i32);
 
 /// The copies of one version.
 #[derive(Debug, Default)]
-pub(crate) struct Stored {
+pub(crate) struct VersionCopies {
     /// The copies, in no order.
-    pub copies: Vec<Copy>,
+    pub copies: Vec<StoredCopy>,
     /// Aggregated files whose ranks are not known, and why.
     pub damaged: Vec<Damaged>,
 }
@@ -34,21 +34,24 @@ pub(crate) struct Damaged {
 }
 
 /// Finds all copies of checkpoints called `name`, or of all names.
-pub(crate) fn scan(directories: &Directories, name: Option<&str>) -> Result<BTreeMap<Key, Stored>> {
-    let mut found: BTreeMap<Key, Stored> = BTreeMap::new();
+pub(crate) fn scan(
+    directories: &Directories,
+    name: Option<&str>,
+) -> Result<BTreeMap<CheckpointKey, VersionCopies>> {
+    let mut found: BTreeMap<CheckpointKey, VersionCopies> = BTreeMap::new();
     let wanted = |of: &str| name.is_none_or(|name| name == of);
     let mut add = |parsed: names::Parsed, place, path| {
         if wanted(parsed.name) {
             let stored = found.entry((parsed.name.to_owned(), parsed.version)).or_default();
-            stored.copies.push(Copy::new(parsed.rank, place, path, None));
+            stored.copies.push(StoredCopy::new(parsed.rank, place, path, None));
         }
     };
     if let Some(scratch) = &directories.scratch {
         for file in files_in(scratch)? {
             if let Some(parsed) = names::parse(&file) {
-                add(parsed, Place::Scratch, scratch.join(&file));
+                add(parsed, CopyPlace::Scratch, scratch.join(&file));
             } else if let Some(parsed) = names::parse_parity(&file) {
-                add(parsed, Place::Parity, scratch.join(&file));
+                add(parsed, CopyPlace::Parity, scratch.join(&file));
             }
         }
     }
@@ -56,7 +59,7 @@ pub(crate) fn scan(directories: &Directories, name: Option<&str>) -> Result<BTre
     let mut aggregates = Vec::new();
     for file in files_in(persistent)? {
         if let Some(parsed) = names::parse(&file) {
-            add(parsed, Place::Persistent, persistent.join(&file));
+            add(parsed, CopyPlace::Persistent, persistent.join(&file));
         } else if aggregate::parse_name(&file).is_some_and(|(name, _)| wanted(name)) {
             aggregates.push(file);
         }
@@ -68,8 +71,9 @@ pub(crate) fn scan(directories: &Directories, name: Option<&str>) -> Result<BTre
         match offsets(&path, directories.meta.as_deref(), &file) {
             Ok(offsets) => stored.copies.extend((0..offsets.ranks()).filter_map(|rank| {
                 let part = offsets.part(rank)?;
-                let copy = Copy::new(rank as u32, Place::Aggregated, path.clone(), Some(part));
-                Some(Copy { proof: offsets.proof(rank), ..copy })
+                let copy =
+                    StoredCopy::new(rank as u32, CopyPlace::Aggregated, path.clone(), Some(part));
+                Some(StoredCopy { proof: offsets.proof(rank), ..copy })
             })),
             Err(reason) => stored.damaged.push(Damaged { path, reason }),
         }

@@ -5,43 +5,43 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use os::size;
 
-use super::group::{Answer, Version};
+use super::group::{StoredAnswer, StoredVersion};
 use super::ranks::ranges;
-use super::{Condition, Place};
+use super::{Condition, CopyPlace};
 use crate::output;
 
 /// The most unusable copies that are named.
 const MOST_NAMED: usize = 20;
 
 /// The places, in the order of their columns, with their headings.
-const PLACES: [(Place, &str); 4] = [
-    (Place::Scratch, "scratch"),
-    (Place::Persistent, "persistent"),
-    (Place::Aggregated, "aggregated"),
-    (Place::Parity, "parity"),
+const PLACES: [(CopyPlace, &str); 4] = [
+    (CopyPlace::Scratch, "scratch"),
+    (CopyPlace::Persistent, "persistent"),
+    (CopyPlace::Aggregated, "aggregated"),
+    (CopyPlace::Parity, "parity"),
 ];
 
 /// Versions that are stored alike and stand in one row.
-struct Row<'a> {
-    versions: Vec<&'a Version>,
+struct TableRow<'a> {
+    versions: Vec<&'a StoredVersion>,
     /// Ranks, places and state.
     cells: Vec<String>,
 }
 
-impl Row<'_> {
+impl TableRow<'_> {
     /// Whether a version is of the same name, and a delta if these are.
-    fn is_like(&self, version: &Version) -> bool {
+    fn is_like(&self, version: &StoredVersion) -> bool {
         let one = self.versions[0];
         one.name == version.name && one.delta_of.is_empty() == version.delta_of.is_empty()
     }
 }
 
 /// All versions: a row for each, or for neighbours that are stored alike unless `each`.
-pub(crate) fn table(answer: &Answer, each: bool) -> String {
+pub(crate) fn table(answer: &StoredAnswer, each: bool) -> String {
     if answer.checkpoints.is_empty() {
         return "no checkpoints\n".to_owned();
     }
-    let places: Vec<(Place, &str)> = PLACES
+    let places: Vec<(CopyPlace, &str)> = PLACES
         .into_iter()
         .filter(|(place, _)| answer.checkpoints.iter().any(|v| !v.ranks_in(*place).is_empty()))
         .collect();
@@ -52,19 +52,19 @@ pub(crate) fn table(answer: &Answer, each: bool) -> String {
         .chain(deltas.then_some("delta of"))
         .chain([">size", ">age", "state"])
         .collect();
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<TableRow> = Vec::new();
     for version in &answer.checkpoints {
         let cells = cells(version, &places);
         match rows.last_mut() {
             Some(row) if !each && row.cells == cells && row.is_like(version) => {
                 row.versions.push(version);
             }
-            _ => rows.push(Row { versions: vec![version], cells }),
+            _ => rows.push(TableRow { versions: vec![version], cells }),
         }
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     let mut table = output::table(&headings);
-    for Row { versions, mut cells } in rows {
+    for TableRow { versions, mut cells } in rows {
         let state = cells.pop().unwrap_or_default();
         let mut row = vec![versions[0].name.clone(), numbers(&versions)];
         row.extend(cells);
@@ -82,7 +82,7 @@ pub(crate) fn table(answer: &Answer, each: bool) -> String {
 }
 
 /// A line for each name whose version with the highest number was not taken last.
-fn out_of_order(answer: &Answer) -> String {
+fn out_of_order(answer: &StoredAnswer) -> String {
     let mut newest: BTreeMap<&str, [(u64, i32); 2]> = BTreeMap::new();
     for version in &answer.checkpoints {
         let Some(taken) = version.copies.iter().filter_map(|copy| copy.modified).max() else {
@@ -106,7 +106,7 @@ fn out_of_order(answer: &Answer) -> String {
 
 /// The versions that all ranks can restore, in a line for each name, and those that they cannot
 /// restore because they are of another job.
-pub(crate) fn restorable(answer: &Answer) -> String {
+pub(crate) fn restorable(answer: &StoredAnswer) -> String {
     let mut of_others: BTreeMap<(&str, &BTreeSet<u32>), Vec<u32>> = BTreeMap::new();
     for version in answer.checkpoints.iter().filter(|version| version.is_of_others) {
         let versions = of_others.entry((&version.name, &version.jobs)).or_default();
@@ -133,7 +133,7 @@ pub(crate) fn restorable(answer: &Answer) -> String {
 }
 
 /// Ranks, places and state of a version, as they stand in a row.
-fn cells(version: &Version, places: &[(Place, &str)]) -> Vec<String> {
+fn cells(version: &StoredVersion, places: &[(CopyPlace, &str)]) -> Vec<String> {
     let ranks: Vec<u32> = version.copies.iter().map(|copy| copy.rank).collect();
     let all = ranges(&ranks);
     let mut cells = vec![all.clone()];
@@ -164,13 +164,13 @@ fn cells(version: &Version, places: &[(Place, &str)]) -> Vec<String> {
 }
 
 /// The missing ranks of a version.
-fn missing(version: &Version) -> String {
+fn missing(version: &StoredVersion) -> String {
     let word = if version.missing_ranks.len() == 1 { "rank" } else { "ranks" };
     format!("{word} {} missing", ranges(&version.missing_ranks))
 }
 
 /// The numbers of versions in one row.
-fn numbers(versions: &[&Version]) -> String {
+fn numbers(versions: &[&StoredVersion]) -> String {
     match versions {
         [one] => one.version.to_string(),
         [first, .., last] => {
@@ -181,13 +181,13 @@ fn numbers(versions: &[&Version]) -> String {
 }
 
 /// Lines that name the first unusable copies.
-fn named(answer: &Answer) -> String {
+fn named(answer: &StoredAnswer) -> String {
     let copies = answer.checkpoints.iter().flat_map(|version| {
         let copies = version.copies.iter().filter(|copy| copy.condition == Condition::Bad);
         let line = |path: &std::path::Path, reason: &str| format!("{}: {reason}\n", path.display());
         let copies = copies.map(move |copy| {
             let rank = match copy.place {
-                Place::Aggregated => format!("rank {}: ", copy.rank),
+                CopyPlace::Aggregated => format!("rank {}: ", copy.rank),
                 _ => String::new(),
             };
             line(&copy.path, &format!("{rank}{}", copy.reason.as_deref().unwrap_or("bad")))
@@ -201,7 +201,7 @@ fn named(answer: &Answer) -> String {
     text
 }
 
-fn totals(answer: &Answer) -> String {
+fn totals(answer: &StoredAnswer) -> String {
     let totals = &answer.totals;
     format!(
         "{}, {}, {}, {}, {} bad\n",

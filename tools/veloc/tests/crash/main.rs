@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use xtask::stage::{stage, Profile, Stage};
+use xtask::stage::{stage, Profile, StagedFolders};
 
-static STAGE: LazyLock<Stage> = LazyLock::new(|| stage(Profile::Debug).expect("the libraries"));
+static STAGE: LazyLock<StagedFolders> =
+    LazyLock::new(|| stage(Profile::Debug).expect("the libraries"));
 
 /// What keeps gcc from putting its own code in place of copies.
 const COPIES: &str = "-fno-builtin-memcpy -fno-builtin-memset -fno-builtin-memmove";

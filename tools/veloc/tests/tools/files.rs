@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use format::delta::{Base, Sparse, Table, REGION};
+use format::delta::{Base, DeltaTable, Sparse, REGION};
 use format::header::Header;
 use format::identity::Identity;
 use format::proof::{Digest, Proof, Sort, NAME};
@@ -40,7 +40,7 @@ pub(crate) fn incremental(version: u8, chain: u64, base: Option<u8>) -> Vec<u8> 
     let start = 10 * u64::from(version);
     let runs = std::iter::once(start..start + 10).collect();
     let changed = Sparse { id: 1, size: 100, runs };
-    let table = Table {
+    let table = DeltaTable {
         number: 1000 + u64::from(version),
         chain,
         base: base.map(of_base),

@@ -8,7 +8,7 @@ use serde_json::{json, Value};
 
 use crate::files::{checkpoint, incremental, Job, GOLDEN};
 use erasure::encoding::{Encoding, Member};
-use erasure::parity::Writer;
+use erasure::parity::ParityWriter;
 use format::checksum::Checksum;
 use format::identity::Identity;
 
@@ -47,7 +47,7 @@ fn parity(job: &Job, own: usize) {
     let encoding = Encoding { name: "wave".into(), version: 2, parities: 1, members };
     let payload = vec![7; encoding.layout().payload() as usize];
     let path = job.path(&format!("scratch/.wave-{own}-2.dat.parity"));
-    let mut writer = Writer::create(&path, encoding, own).unwrap();
+    let mut writer = ParityWriter::create(&path, encoding, own).unwrap();
     writer.put(&payload).unwrap();
     writer.complete().unwrap();
 }

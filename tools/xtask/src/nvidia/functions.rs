@@ -22,7 +22,7 @@ const EXTRAS: &str = "crates/driver/src/cuda.rs";
 const SINCE: [(&str, u32); 2] = [("cuCtxGetId", 12000), ("cuStreamGetCtx_v2", 12050)];
 
 /// A function: its name, and its arguments in Rust.
-type Function = (String, Vec<String>);
+type DriverFunction = (String, Vec<String>);
 
 pub(super) fn check(findings: &mut Findings) -> Result<()> {
     let mut lists = vec![(EXTRAS, extras(&read(&root().join(EXTRAS))?)?)];
@@ -52,7 +52,7 @@ fn since(name: &str) -> Option<u32> {
     SINCE.iter().find(|(new, _)| *new == name).map(|(_, version)| *version)
 }
 
-fn list(text: &str, start: &str) -> Result<Vec<Function>> {
+fn list(text: &str, start: &str) -> Result<Vec<DriverFunction>> {
     let body = text.split(start).nth(1).and_then(|rest| rest.split('}').next());
     let body = body.ok_or_else(|| Error::new(format!("no list begins with {start}")))?;
     let code: String = body.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
@@ -75,7 +75,7 @@ fn list(text: &str, start: &str) -> Result<Vec<Function>> {
 }
 
 /// The functions of lines such as `field: library.function(c"cuName")`.
-fn extras(text: &str) -> Result<Vec<Function>> {
+fn extras(text: &str) -> Result<Vec<DriverFunction>> {
     let mut functions = Vec::new();
     for line in text.lines() {
         let found = line.trim().split_once(": library.function(c\"");
@@ -127,7 +127,7 @@ fn in_c(of: &str) -> Result<String> {
 }
 
 /// A C file in which each function is assigned to a pointer of the type that the library gives it.
-fn declarations(lists: &[(&str, Vec<Function>)]) -> Result<String> {
+fn declarations(lists: &[(&str, Vec<DriverFunction>)]) -> Result<String> {
     // With this definition, the headers also declare functions that they would otherwise rename.
     let mut text = String::from("#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n");
     for (at, (path, functions)) in lists.iter().enumerate() {

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::compiler::{self, Compiler, Ptx};
 use super::kernels::shown;
-use super::without_card::{bounded, ends, End};
+use super::without_card::{bounded, ends, ExpectedEnd};
 use super::{had, Findings};
 use crate::error::{Result, While};
 use crate::files::{folder, write};
-use crate::stage::{stage, Profile, Stage};
+use crate::stage::{stage, Profile, StagedFolders};
 
 /// The programs' configuration: caches that are too small for all versions. `DIR` stands for a folder.
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 8M\n\
@@ -30,7 +30,7 @@ pub(super) fn check(findings: &mut Findings) -> Result<()> {
         }
         for source in compiler::sources()?.into_iter().take(1) {
             let compiled = compile(&compiler, stage, &source, Ptx::Compressed, &own);
-            let end = End::Badly("--no-compress");
+            let end = ExpectedEnd::Badly("--no-compress");
             let refused = compiled.and_then(|program| job(stage, &program, "", end));
             findings.add(&format!("{}, compressed: {name}", shown(&source)), refused);
         }
@@ -40,7 +40,7 @@ pub(super) fn check(findings: &mut Findings) -> Result<()> {
 
 fn compile(
     compiler: &Compiler,
-    stage: &Stage,
+    stage: &StagedFolders,
     source: &Path,
     ptx: Ptx,
     folder: &Path,
@@ -53,12 +53,12 @@ fn compile(
 }
 
 /// Runs a program, and once more with a wrong byte that it has to find.
-fn runs(stage: &Stage, program: &Path) -> Result<()> {
-    job(stage, program, "", End::Well(" versions, 0 bytes wrong\ndone"))?;
-    job(stage, program, "damage=2", End::Badly(" bytes wrong"))
+fn runs(stage: &StagedFolders, program: &Path) -> Result<()> {
+    job(stage, program, "", ExpectedEnd::Well(" versions, 0 bytes wrong\ndone"))?;
+    job(stage, program, "damage=2", ExpectedEnd::Badly(" bytes wrong"))
 }
 
-fn job(stage: &Stage, program: &Path, argument: &str, end: End) -> Result<()> {
+fn job(stage: &StagedFolders, program: &Path, argument: &str, end: ExpectedEnd) -> Result<()> {
     let place = tempfile::tempdir().when(|| "making a folder".into())?;
     let file = place.path().join("veloc.cfg");
     write(&file, &CONFIGURATION.replace("DIR", &place.path().display().to_string()))?;

@@ -11,14 +11,14 @@ use crate::driver::devices;
 use crate::error::{Error, Result, While};
 use crate::files::{folder, read, write};
 use crate::project::{line, root, run};
-use crate::stage::{build, stage, Profile, Stage};
+use crate::stage::{build, stage, Profile, StagedFolders};
 
 /// Seconds after which a program is taken to hang: many times what any of them takes.
 const BOUND: &str = "120";
 
 /// How a program is to end.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum End {
+pub(super) enum ExpectedEnd {
     /// Ends with success, and prints these words.
     Well(&'static str),
     /// Ends with an error that contains these words.
@@ -66,11 +66,11 @@ pub(super) fn check(findings: &mut Findings) -> Result<()> {
     let bench = bench.find("veloc-bench")?;
     let none = "no CUDA-capable device";
     for (program, arguments, end) in [
-        (veloc, "doctor", End::Well("the driver has none")),
-        (bench, "run --repeats 1", End::Badly(none)),
-        (bench, "leads --only facts --out DIR/facts.json", End::Badly(none)),
-        (bench, "engine --parts init --repeats 1 --out DIR/engine.json", End::Well("")),
-        (rtm, "--steps 100 --output DIR/rtm.png", End::Well("device  host")),
+        (veloc, "doctor", ExpectedEnd::Well("the driver has none")),
+        (bench, "run --repeats 1", ExpectedEnd::Badly(none)),
+        (bench, "leads --only facts --out DIR/facts.json", ExpectedEnd::Badly(none)),
+        (bench, "engine --parts init --repeats 1 --out DIR/engine.json", ExpectedEnd::Well("")),
+        (rtm, "--steps 100 --output DIR/rtm.png", ExpectedEnd::Well("device  host")),
     ] {
         let place = tempfile::tempdir().when(|| "making a folder".into())?;
         let name = program.file_name().unwrap_or_default().to_string_lossy();
@@ -96,7 +96,7 @@ pub(super) fn check(findings: &mut Findings) -> Result<()> {
         }
         seen.push(name.to_owned());
         let configuration = settings.replace('|', "\n");
-        let end = Some(End::Badly("returned CUresult 100"));
+        let end = Some(ExpectedEnd::Badly("returned CUresult 100"));
         let result = job(&stage, &programs, run.trim(), &configuration, &driver, end);
         findings.add(&format!("no card: {}", run.trim()), result);
     }
@@ -105,12 +105,12 @@ pub(super) fn check(findings: &mut Findings) -> Result<()> {
 
 /// Runs a C program in a folder of its own.
 fn job(
-    stage: &Stage,
+    stage: &StagedFolders,
     programs: &Path,
     run: &str,
     configuration: &str,
     driver: &Path,
-    end: Option<End>,
+    end: Option<ExpectedEnd>,
 ) -> Result<()> {
     let (name, arguments) = run.split_once(' ').unwrap_or((run, ""));
     let program = programs.join(name);
@@ -124,10 +124,10 @@ fn job(
     if end.is_none() {
         command.env("LD_PRELOAD", driver.join("libcuda.so.1"));
     }
-    ends(&mut command, end.unwrap_or(End::Well("")))
+    ends(&mut command, end.unwrap_or(ExpectedEnd::Well("")))
 }
 
-fn compile(stage: &Stage, name: &str, to: &Path) -> Result<()> {
+fn compile(stage: &StagedFolders, name: &str, to: &Path) -> Result<()> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut command = Command::new(compiler);
     command.args(["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-I"]).arg(stage.include());
@@ -150,14 +150,14 @@ fn words(arguments: &str, folder: &Path) -> Vec<String> {
 }
 
 /// Fails if a program does not end as it should.
-pub(super) fn ends(command: &mut Command, end: End) -> Result<()> {
+pub(super) fn ends(command: &mut Command, end: ExpectedEnd) -> Result<()> {
     let output = command.output().when(|| format!("starting {}", line(command)))?;
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     let status = output.status;
     let as_it_should = match end {
-        End::Well(words) => status.success() && text.contains(words),
+        ExpectedEnd::Well(words) => status.success() && text.contains(words),
         // The program ended by itself, not by a signal or the bound.
-        End::Badly(words) => {
+        ExpectedEnd::Badly(words) => {
             status.code().is_some_and(|code| (1..124).contains(&code)) && text.contains(words)
         }
     };

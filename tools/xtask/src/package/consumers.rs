@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::mpi::Mpi;
+use super::mpi::MpiInstallation;
 use super::{clean, outputs, quietly, Installed};
 use crate::error::{Error, Result, While};
 use crate::files::{folder, write};
@@ -16,7 +16,7 @@ pub(super) fn with_cmake(
     package: &Installed,
     work: &Path,
     languages: &str,
-    mpi: Option<Mpi>,
+    mpi: Option<MpiInstallation>,
 ) -> Result<()> {
     let (set, over) = (languages.replace(';', "-"), mpi.map_or("alone", |mpi| mpi.name));
     let build = work.join(format!("cmake-{set}-{over}"));
@@ -50,7 +50,7 @@ pub(super) fn with_cmake(
 }
 
 /// The example in Fortran, built as its README says.
-pub(super) fn heat(package: &Installed, work: &Path, mpi: Mpi) -> Result<()> {
+pub(super) fn heat(package: &Installed, work: &Path, mpi: MpiInstallation) -> Result<()> {
     let build = work.join(format!("heat-{}", mpi.name));
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(root().join("examples/heat")).arg("-B").arg(&build);
@@ -114,7 +114,11 @@ fn path_in_program(package: &Installed, library: &str) -> Result<String> {
 }
 
 /// Builds programs by pkg-config, with the compiler of an MPI.
-pub(super) fn with_pkg_config_and_mpi(package: &Installed, work: &Path, mpi: Mpi) -> Result<()> {
+pub(super) fn with_pkg_config_and_mpi(
+    package: &Installed,
+    work: &Path,
+    mpi: MpiInstallation,
+) -> Result<()> {
     let folder = new_folder(work, &format!("pkg-config-{}", mpi.name))?;
     let module = pkg_config(package, &["--variable=fortrandir", "veloc-mpi"])?.concat();
     let module = format!("{module}/veloc_parts.f90");
@@ -167,7 +171,12 @@ fn pkg_config(package: &Installed, arguments: &[&str]) -> Result<Vec<String>> {
 }
 
 /// Runs a program with a job of its own. It finds the library by itself, or by the path of `told`.
-fn run(work: &Path, program: &Path, mpi: Option<Mpi>, told: Option<&Installed>) -> Result<()> {
+fn run(
+    work: &Path,
+    program: &Path,
+    mpi: Option<MpiInstallation>,
+    told: Option<&Installed>,
+) -> Result<()> {
     let job = new_folder(work, "job")?;
     let (config, scratch) = (job.join("veloc.cfg"), job.join("scratch"));
     write(&config, &format!("mode = async\nscratch = {}\n", scratch.display()))?;

@@ -7,26 +7,27 @@ use super::clean;
 use crate::project::has_program;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mpi {
+pub(super) struct MpiInstallation {
     /// The ending of the names of its commands.
     pub name: &'static str,
     arguments: &'static [&'static str],
 }
 
-const KNOWN: [Mpi; 2] = [
-    Mpi { name: "openmpi", arguments: &["--allow-run-as-root", "--oversubscribe"] },
-    Mpi { name: "mpich", arguments: &[] },
+const KNOWN: [MpiInstallation; 2] = [
+    MpiInstallation { name: "openmpi", arguments: &["--allow-run-as-root", "--oversubscribe"] },
+    MpiInstallation { name: "mpich", arguments: &[] },
 ];
 
 /// The installations on this machine, and what is skipped without the others.
-pub(super) fn found() -> (Vec<Mpi>, Vec<String>) {
-    let (found, absent): (Vec<Mpi>, Vec<Mpi>) =
+pub(super) fn found() -> (Vec<MpiInstallation>, Vec<String>) {
+    let (found, absent): (Vec<MpiInstallation>, Vec<MpiInstallation>) =
         KNOWN.iter().partition(|mpi| has_program(&mpi.command("mpicc")));
-    let say = |mpi: Mpi| format!("programs over MPI: there is no {}", mpi.command("mpicc"));
+    let say =
+        |mpi: MpiInstallation| format!("programs over MPI: there is no {}", mpi.command("mpicc"));
     (found, absent.into_iter().map(say).collect())
 }
 
-impl Mpi {
+impl MpiInstallation {
     pub(super) fn command(&self, name: &str) -> String {
         format!("{name}.{}", self.name)
     }

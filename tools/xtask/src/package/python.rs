@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use super::mpi::{self, Mpi};
+use super::mpi::{self, MpiInstallation};
 use super::{clean, outputs, quietly, wheel, Installed};
 use crate::error::{Error, Result, While};
 use crate::files::{copy_folder, folder as create, write};
 use crate::project::{line, root, run};
 use crate::python::{adjoint_packages, has_module, interpreter, tests_of_pyrevolve, tools};
-use crate::stage::{build, Profile, Stage};
+use crate::stage::{build, Profile, StagedFolders};
 
 /// Each warning of Python's is an error, but for that of a system whose own Matplotlib hides a part of the installed one.
 const WARNINGS: &str = "error,ignore:Unable to import Axes3D";
@@ -20,7 +20,7 @@ const WARNINGS: &str = "error,ignore:Unable to import Axes3D";
 pub(super) fn check(
     package: &Installed,
     work: &Path,
-    stage: &Stage,
+    stage: &StagedFolders,
     profile: Profile,
 ) -> Result<Vec<String>> {
     if !has_module("numpy") {
@@ -80,7 +80,7 @@ fn with_adjoint_packages(
     site: &Path,
     work: &Path,
     tests: &Path,
-    stage: &Stage,
+    stage: &StagedFolders,
 ) -> Result<Option<String>> {
     let packages = match adjoint_packages() {
         Ok(packages) => packages,
@@ -129,7 +129,7 @@ fn pictures(
     package: &Installed,
     work: &Path,
     path: &OsStr,
-    stage: &Stage,
+    stage: &StagedFolders,
     profile: Profile,
 ) -> Result<()> {
     let built = build(&["veloc-bench"], profile)?;
@@ -163,7 +163,7 @@ fn pictures(
     Ok(())
 }
 
-fn over_mpi(mpi: Mpi, site: &Path, work: &Path, tests: &Path) -> Result<()> {
+fn over_mpi(mpi: MpiInstallation, site: &Path, work: &Path, tests: &Path) -> Result<()> {
     let config = work.join("python.cfg");
     let scratch = work.join("python-scratch");
     write(&config, &format!("mode = async\nscratch = {}\n", scratch.display()))?;

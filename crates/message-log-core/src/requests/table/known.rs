@@ -1,8 +1,8 @@
 //! Requests that are not plain, accessed in place.
 
-use super::slots::{Entry, NO_SLOT};
+use super::slots::{HandleSlot, NO_SLOT};
 use super::Requests;
-use crate::requests::{EntryPosition, Request};
+use crate::requests::{EntryPosition, MpiRequest};
 
 impl Requests {
     /// Whether one more fits without allocating.
@@ -24,13 +24,13 @@ impl Requests {
     /// Adds a request for which there [is room](Self::has_room), with a new handle ([`has`](Self::has)):
     /// one that counts and receives nothing.
     #[inline(always)]
-    pub fn insert_in_room(&mut self, handle: usize) -> Option<&mut Request> {
+    pub fn insert_in_room(&mut self, handle: usize) -> Option<&mut MpiRequest> {
         let (place, slot) = (self.slots.find(handle), self.slots.free);
         let entry = self.slots.entries.get_mut(place)?;
         let at = self.slots.all.get_mut(slot as usize)?;
         let known = at.known.insert(self.spare.take()?);
         known.handle = handle;
-        *entry = Entry { handle, slot };
+        *entry = HandleSlot { handle, slot };
         self.slots.free = at.next;
         self.known += 1;
         Some(&mut known.request)
@@ -39,7 +39,7 @@ impl Requests {
     /// The only request with this handle, and its position. `None` if it is plain, or several have the
     /// handle.
     #[inline(always)]
-    pub fn alone(&self, handle: usize) -> Option<(EntryPosition, &Request)> {
+    pub fn alone(&self, handle: usize) -> Option<(EntryPosition, &MpiRequest)> {
         if self.known == 0 {
             return None;
         }
@@ -52,7 +52,7 @@ impl Requests {
 
     /// The request at a position, unless it is plain.
     #[inline(always)]
-    pub fn at_mut(&mut self, place: EntryPosition) -> Option<&mut Request> {
+    pub fn at_mut(&mut self, place: EntryPosition) -> Option<&mut MpiRequest> {
         let slot = self.slots.all.get_mut(place.slot as usize)?;
         slot.known.as_deref_mut().map(|known| &mut known.request)
     }

@@ -6,22 +6,22 @@ mod plain;
 mod same_handle;
 mod slots;
 
-use super::request::Request;
-use crate::log::{Call, Shape};
+use super::request::MpiRequest;
+use crate::log::{Call, CallShape};
 use crate::memory::{self, NoMemory};
-use crate::target::Target;
-use slots::{Known, Slots};
+use crate::target::CallTarget;
+use slots::{KnownRequests, RequestSlots};
 
 pub use plain::EntryPosition;
 
-fn no_request() -> Request {
-    Request::new(Shape::new(Call("")), Target::Nothing, false)
+fn no_request() -> MpiRequest {
+    MpiRequest::new(CallShape::new(Call("")), CallTarget::Nothing, false)
 }
 
 /// The requests by handle.
 #[derive(Debug, Default)]
 pub struct Requests {
-    slots: Slots,
+    slots: RequestSlots,
     /// The number of plain requests.
     plain: usize,
     /// The number of handles with other requests.
@@ -29,7 +29,7 @@ pub struct Requests {
     /// Whether a request could not be added for lack of memory.
     has_overlooked: bool,
     /// Memory reserved for the next request.
-    spare: Option<Box<Known>>,
+    spare: Option<Box<KnownRequests>>,
 }
 
 impl Requests {
@@ -52,7 +52,7 @@ impl Requests {
     pub fn reserve(&mut self) -> Result<(), NoMemory> {
         self.slots.room_for_one()?;
         if self.spare.is_none() {
-            self.spare = Some(memory::boxed(Known::new(0, no_request()))?);
+            self.spare = Some(memory::boxed(KnownRequests::new(0, no_request()))?);
         }
         Ok(())
     }
@@ -66,7 +66,7 @@ impl Requests {
 
     /// Removes a request, and reuses its memory for the next one.
     #[inline]
-    fn retired(&mut self, mut known: Box<Known>) -> Request {
+    fn retired(&mut self, mut known: Box<KnownRequests>) -> MpiRequest {
         let request = std::mem::replace(&mut known.request, no_request());
         self.spare.get_or_insert(known);
         request
@@ -76,7 +76,7 @@ impl Requests {
     ///
     /// # Errors
     /// The errors of [`insert_plain`](Self::insert_plain).
-    pub fn insert(&mut self, handle: usize, request: Request) -> Result<(), NoMemory> {
+    pub fn insert(&mut self, handle: usize, request: MpiRequest) -> Result<(), NoMemory> {
         let place = self.place_for(handle)?;
         if self.slots.entries[place].handle == 0 {
             return self.insert_new(place, handle, request);
@@ -98,7 +98,7 @@ impl Requests {
         &mut self,
         place: usize,
         handle: usize,
-        request: Request,
+        request: MpiRequest,
     ) -> Result<(), NoMemory> {
         let known = match self.spare.take() {
             Some(mut spare) => {
@@ -106,7 +106,7 @@ impl Requests {
                 spare.more.clear();
                 spare
             }
-            None => memory::boxed(Known::new(handle, request))
+            None => memory::boxed(KnownRequests::new(handle, request))
                 .inspect_err(|_| self.has_overlooked = true)?,
         };
         self.slots.take_slot(place, handle);
@@ -138,13 +138,13 @@ impl Requests {
     }
 
     /// The request with this handle, unless it is plain.
-    pub fn get(&self, handle: usize) -> Option<&Request> {
+    pub fn get(&self, handle: usize) -> Option<&MpiRequest> {
         let place = self.slots.place(handle)?;
         self.slots.slot(place).known.as_ref().map(|known| &known.request)
     }
 
     /// The request with this handle. A plain one is expanded; without memory for that it is dropped.
-    pub fn get_mut(&mut self, handle: usize) -> Option<&mut Request> {
+    pub fn get_mut(&mut self, handle: usize) -> Option<&mut MpiRequest> {
         let place = self.slots.place(handle)?;
         if self.plain > 0 {
             self.expand(place).map_err(|none| self.overlook_at(place, none)).ok()?;
@@ -152,13 +152,13 @@ impl Requests {
         self.slots.slot_mut(place).known.as_mut().map(|known| &mut known.request)
     }
 
-    fn known_mut(&mut self, handle: usize) -> Option<&mut Known> {
+    fn known_mut(&mut self, handle: usize) -> Option<&mut KnownRequests> {
         let place = self.slots.place(handle)?;
         self.slots.slot_mut(place).known.as_deref_mut()
     }
 
     /// Removes the request whose handle the application has at this address.
-    pub fn remove(&mut self, handle: usize, at: usize) -> Option<Request> {
+    pub fn remove(&mut self, handle: usize, at: usize) -> Option<MpiRequest> {
         let place = self.slots.place(handle)?;
         let slot = self.slots.slot_mut(place);
         let plain = slot.plain;
@@ -205,9 +205,9 @@ impl Requests {
     }
 
     /// All requests that are not plain.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Request)> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut MpiRequest)> {
         let all = self.slots.all.iter_mut().filter_map(|slot| slot.known.as_deref_mut());
-        all.flat_map(|Known { handle, request, more }| {
+        all.flat_map(|KnownRequests { handle, request, more }| {
             std::iter::once(request).chain(more).map(|request| (*handle, request))
         })
     }
@@ -217,7 +217,7 @@ impl Requests {
         let handle = self.slots.entries[place].handle;
         let slot = self.slots.slot_mut(place);
         if slot.known.is_none() {
-            slot.known = Some(memory::boxed(Known::new(handle, slot.plain.known()))?);
+            slot.known = Some(memory::boxed(KnownRequests::new(handle, slot.plain.known()))?);
             self.plain -= 1;
             self.known += 1;
         }

@@ -1,10 +1,10 @@
 //! Plain requests: begun outside parts, and usually complete before a part begins.
 
-use super::slots::{Entry, NO_SLOT};
+use super::slots::{HandleSlot, NO_SLOT};
 use super::Requests;
 use crate::counting::Counted;
 use crate::memory::{self, NoMemory};
-use crate::requests::Plain;
+use crate::requests::PlainRequest;
 
 /// The position of a request, until another one is added or removed.
 #[derive(Clone, Copy, Debug)]
@@ -17,14 +17,14 @@ impl Requests {
     /// Adds a plain request, and returns its position. `None` if another request has its handle, or
     /// there is no room without allocating.
     #[inline(always)]
-    pub fn insert_plain_alone(&mut self, handle: usize) -> Option<&mut Plain> {
+    pub fn insert_plain_alone(&mut self, handle: usize) -> Option<&mut PlainRequest> {
         if self.slots.free == NO_SLOT {
             return None;
         }
         let (place, slot) = (self.slots.find(handle), self.slots.free);
         let entry = self.slots.entries.get_mut(place).filter(|entry| entry.handle == 0)?;
         let at = self.slots.all.get_mut(slot as usize)?;
-        *entry = Entry { handle, slot };
+        *entry = HandleSlot { handle, slot };
         self.slots.free = at.next;
         self.plain += 1;
         Some(&mut at.plain)
@@ -39,7 +39,7 @@ impl Requests {
     pub fn insert_plain(
         &mut self,
         handle: usize,
-        plain: Plain,
+        plain: PlainRequest,
     ) -> Result<Option<Counted>, NoMemory> {
         let place = self.place_for(handle)?;
         if self.slots.entries[place].handle == 0 {
@@ -57,7 +57,11 @@ impl Requests {
 
     /// Adds a request whose handle another one has, or has had.
     #[cold]
-    fn insert_beside(&mut self, place: usize, plain: Plain) -> Result<Option<Counted>, NoMemory> {
+    fn insert_beside(
+        &mut self,
+        place: usize,
+        plain: PlainRequest,
+    ) -> Result<Option<Counted>, NoMemory> {
         let slot = self.slots.slot_mut(place);
         if let Some(known) = &mut slot.known {
             if !plain.receives && !known.request.is_unique() {

@@ -1,64 +1,64 @@
 //! The positions of handles in the table, by open addressing, and the free slots.
 
 use crate::memory::{self, NoMemory};
-use crate::requests::request::{Plain, Request};
+use crate::requests::request::{MpiRequest, PlainRequest};
 
 /// No slot.
 pub(super) const NO_SLOT: u32 = u32::MAX;
 
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct KnownRequests {
     pub(super) handle: usize,
-    pub(super) request: Request,
+    pub(super) request: MpiRequest,
     /// Other requests with the same handle, in order.
-    pub(super) more: Vec<Request>,
+    pub(super) more: Vec<MpiRequest>,
 }
 
-impl Known {
-    pub(super) fn new(handle: usize, request: Request) -> Known {
-        Known { handle, request, more: Vec::new() }
+impl KnownRequests {
+    pub(super) fn new(handle: usize, request: MpiRequest) -> KnownRequests {
+        KnownRequests { handle, request, more: Vec::new() }
     }
 }
 
 /// A handle (0: free) and its slot.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Entry {
+pub(super) struct HandleSlot {
     pub(super) handle: usize,
     pub(super) slot: u32,
 }
 
 /// The contents of a slot.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
+pub(super) struct RequestSlot {
     /// A request that is not plain.
-    pub(super) known: Option<Box<Known>>,
+    pub(super) known: Option<Box<KnownRequests>>,
     /// A plain request.
-    pub(super) plain: Plain,
+    pub(super) plain: PlainRequest,
     /// The next free slot, if this one is free.
     pub(super) next: u32,
 }
 
 /// The positions of handles, and the slots.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(super) struct RequestSlots {
     /// Entries; 0 is no library's request. Their number is a power of two, at most half of them used, or
     /// 0.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<HandleSlot>,
     /// The number of entries minus one, or 0.
     mask: usize,
     /// Half the number of entries.
-    pub(super) all: Vec<Slot>,
+    pub(super) all: Vec<RequestSlot>,
     /// The first free slot.
     pub(super) free: u32,
 }
 
-impl Default for Slots {
-    fn default() -> Slots {
-        Slots { entries: Vec::new(), mask: 0, all: Vec::new(), free: NO_SLOT }
+impl Default for RequestSlots {
+    fn default() -> RequestSlots {
+        RequestSlots { entries: Vec::new(), mask: 0, all: Vec::new(), free: NO_SLOT }
     }
 }
 
-impl Slots {
+impl RequestSlots {
     /// Ensures a free slot, and so a free entry.
     #[inline]
     pub(super) fn room_for_one(&mut self) -> Result<(), NoMemory> {
@@ -70,13 +70,13 @@ impl Slots {
 
     /// The slot of the entry at a position.
     #[inline]
-    pub(super) fn slot(&self, place: usize) -> &Slot {
+    pub(super) fn slot(&self, place: usize) -> &RequestSlot {
         &self.all[self.entries[place].slot as usize]
     }
 
     /// The same, for changes.
     #[inline]
-    pub(super) fn slot_mut(&mut self, place: usize) -> &mut Slot {
+    pub(super) fn slot_mut(&mut self, place: usize) -> &mut RequestSlot {
         &mut self.all[self.entries[place].slot as usize]
     }
 
@@ -113,7 +113,7 @@ impl Slots {
 
     /// Uses the free slot for a handle with a free entry.
     pub(super) fn take_slot(&mut self, place: usize, handle: usize) {
-        self.entries[place] = Entry { handle, slot: self.free };
+        self.entries[place] = HandleSlot { handle, slot: self.free };
         self.free = self.all[self.free as usize].next;
     }
 
@@ -160,8 +160,8 @@ impl Slots {
         let len = (2 * self.entries.len()).max(64);
         let mut larger = memory::room(len)?;
         self.all.try_reserve_exact(len / 2 - before)?;
-        larger.resize_with(len, Entry::default);
-        self.all.resize_with(len / 2, Slot::default);
+        larger.resize_with(len, HandleSlot::default);
+        self.all.resize_with(len / 2, RequestSlot::default);
         for (place, slot) in self.all.iter_mut().enumerate().skip(before) {
             slot.next = self.free;
             self.free = place as u32;

@@ -1,13 +1,13 @@
 //! The counters of each stream and of each communicator's collective calls, by key.
 
-use super::stream::Order;
+use super::stream::PostingOrder;
 use super::waiting::Waiting;
 use crate::memory::{self, NoMemory};
-use crate::resend::table::{Index, Key};
+use crate::resend::table::{Index, IndexKey};
 
 /// The counters of a stream or of collective calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct StreamCounts {
     /// Messages sent or received, or calls completed.
     pub(super) messages: u64,
     /// Messages received or waited for by a receive that names the stream, or calls begun.
@@ -15,16 +15,16 @@ pub(super) struct Counts {
 }
 
 #[derive(Debug)]
-pub(super) struct Counter<K> {
+pub(super) struct KeyedCounter<K> {
     pub(super) key: K,
-    pub(super) counts: Counts,
+    pub(super) counts: StreamCounts,
     /// Sent but not completed, or probed for but not received.
     pub(super) open: u64,
     /// For received messages: how many must have been sent, if all that may precede them were. For sends
     /// completed without buffering: how many receives must have been posted.
     pub(super) reach: u64,
     /// The ticket of the receive of the last message that arrived.
-    pub(super) last: Order,
+    pub(super) last: PostingOrder,
     /// Receives that name the stream and wait for a message, in order.
     pub(super) waiting: Waiting,
     /// The counters have changed since the last report.
@@ -33,11 +33,11 @@ pub(super) struct Counter<K> {
     pub(super) seen: u64,
 }
 
-impl<K> Counter<K> {
-    fn new(key: K) -> Counter<K> {
-        Counter {
+impl<K> KeyedCounter<K> {
+    fn new(key: K) -> KeyedCounter<K> {
+        KeyedCounter {
             key,
-            counts: Counts::default(),
+            counts: StreamCounts::default(),
             open: 0,
             reach: 0,
             last: 0,
@@ -52,22 +52,22 @@ impl<K> Counter<K> {
 pub(super) const NOWHERE: u32 = u32::MAX - 1;
 
 #[derive(Debug)]
-pub(super) struct Side<K> {
+pub(super) struct CounterTable<K> {
     index: Index,
-    pub(super) counters: Vec<Counter<K>>,
-    nowhere: Counter<K>,
+    pub(super) counters: Vec<KeyedCounter<K>>,
+    nowhere: KeyedCounter<K>,
     /// A key could not be added for lack of memory.
     pub(super) lacks_some: bool,
 }
 
-impl<K: Default> Default for Side<K> {
-    fn default() -> Side<K> {
-        let nowhere = Counter::new(K::default());
-        Side { index: Index::default(), counters: Vec::new(), nowhere, lacks_some: false }
+impl<K: Default> Default for CounterTable<K> {
+    fn default() -> CounterTable<K> {
+        let nowhere = KeyedCounter::new(K::default());
+        CounterTable { index: Index::default(), counters: Vec::new(), nowhere, lacks_some: false }
     }
 }
 
-impl<K: Key> Side<K> {
+impl<K: IndexKey> CounterTable<K> {
     /// The index of a key, or [`NOWHERE`] without memory for it.
     #[inline]
     pub(super) fn place(&mut self, key: K) -> u32 {
@@ -85,7 +85,7 @@ impl<K: Key> Side<K> {
 
     fn add(&mut self, key: K) -> Result<u32, NoMemory> {
         let place = self.counters.len() as u32;
-        memory::push(&mut self.counters, Counter::new(key))?;
+        memory::push(&mut self.counters, KeyedCounter::new(key))?;
         let added = self.index.add(place, |place| &self.counters[place as usize].key);
         if added.is_err() {
             self.counters.pop();
@@ -95,13 +95,13 @@ impl<K: Key> Side<K> {
 
     /// The counter at an index.
     #[inline]
-    pub(super) fn at(&self, place: u32) -> &Counter<K> {
+    pub(super) fn at(&self, place: u32) -> &KeyedCounter<K> {
         self.counters.get(place as usize).unwrap_or(&self.nowhere)
     }
 
     /// The counter at an index, for counting.
     #[inline]
-    pub(super) fn at_mut(&mut self, place: u32) -> &mut Counter<K> {
+    pub(super) fn at_mut(&mut self, place: u32) -> &mut KeyedCounter<K> {
         self.counters.get_mut(place as usize).unwrap_or(&mut self.nowhere)
     }
 }
@@ -113,7 +113,7 @@ pub(super) struct Collective {
     pub(super) size: u32,
 }
 
-impl Key for Collective {
+impl IndexKey for Collective {
     #[inline]
     fn word(&self) -> u64 {
         self.comm ^ u64::from(self.size)

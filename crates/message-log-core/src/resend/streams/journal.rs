@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::counters::{Counter, Counts, NOWHERE};
-use super::stream::{Order, Stream};
+use super::counters::{KeyedCounter, StreamCounts, NOWHERE};
+use super::stream::{MessageStream, PostingOrder};
 use super::Streams;
 use crate::memory::{self, NoMemory};
-use crate::resend::report::{Doubt, Entry, Kind, Report};
+use crate::resend::report::{Doubt, EntryKind, ProcessReport, ReportEntry};
 
 /// The table of a changed counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum ChangedTable {
     Outgoing,
     Incoming,
     Collective,
@@ -19,11 +19,11 @@ pub(super) enum Table {
 /// A change of a counter while a part is open.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
-    pub(super) table: Table,
+    pub(super) table: ChangedTable,
     pub(super) place: u32,
-    pub(super) before: Counts,
+    pub(super) before: StreamCounts,
     /// The message is not sent again if it was posted before this ticket.
-    pub(super) posted: Order,
+    pub(super) posted: PostingOrder,
 }
 
 /// How many messages of unknown streams represent a part that began in another process.
@@ -31,14 +31,14 @@ const REOPENED: u64 = u64::MAX;
 
 /// Where a part began.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub struct PartStart {
     journal: usize,
-    ticket: Order,
+    ticket: PostingOrder,
     unknown: u64,
     nth: u64,
 }
 
-impl Mark {
+impl PartStart {
     /// How many parts whose messages may be sent again had begun before.
     pub fn nth(&self) -> u64 {
         self.nth
@@ -47,7 +47,13 @@ impl Mark {
 
 impl Streams {
     #[inline(always)]
-    pub(super) fn note(&mut self, table: Table, place: u32, before: Counts, posted: Order) {
+    pub(super) fn note(
+        &mut self,
+        table: ChangedTable,
+        place: u32,
+        before: StreamCounts,
+        posted: PostingOrder,
+    ) {
         if self.open > 0 {
             self.note_change(Change { table, place, before, posted });
         }
@@ -68,17 +74,17 @@ impl Streams {
     }
 
     /// A part begins whose messages may be sent again.
-    pub fn begin(&mut self) -> Mark {
+    pub fn begin(&mut self) -> PartStart {
         self.open += 1;
         let nth = self.begun;
         self.begun += 1;
-        Mark { journal: self.journal.len(), ticket: self.tickets, unknown: self.unknown, nth }
+        PartStart { journal: self.journal.len(), ticket: self.tickets, unknown: self.unknown, nth }
     }
 
     /// A part is open that began in another process, from which this one was restarted: its messages are
     /// unknown, so all are logged.
-    pub fn reopen(&mut self) -> Mark {
-        Mark { unknown: REOPENED, ..self.begin() }
+    pub fn reopen(&mut self) -> PartStart {
+        PartStart { unknown: REOPENED, ..self.begin() }
     }
 
     /// Whether a part is open whose messages may be sent again.
@@ -95,13 +101,16 @@ impl Streams {
     }
 
     /// The last part ends: returns its report. If there are more than `room` entries, it only says that.
-    pub fn end(&mut self, mark: Mark, room: usize) -> Report {
+    pub fn end(&mut self, mark: PartStart, room: usize) -> ProcessReport {
         let entries = self.changed(mark).unwrap_or_else(|NoMemory| {
             self.is_miscounted = true;
             Vec::new()
         });
-        let mut report =
-            Report { needed: entries.len() as u64, doubt: self.doubt(mark), ..Report::default() };
+        let mut report = ProcessReport {
+            needed: entries.len() as u64,
+            doubt: self.doubt(mark),
+            ..ProcessReport::default()
+        };
         if entries.len() <= room {
             for (table, place, entry) in entries {
                 self.mark_reported(table, place);
@@ -113,7 +122,7 @@ impl Streams {
     }
 
     /// Why the messages of the part that began at `mark` cannot be classified.
-    fn doubt(&self, mark: Mark) -> Option<Doubt> {
+    fn doubt(&self, mark: PartStart) -> Option<Doubt> {
         match mark.unknown {
             REOPENED => Some(Doubt::Resumed),
             _ if self.is_miscounted() => Some(Doubt::Miscounted),
@@ -122,10 +131,13 @@ impl Streams {
     }
 
     /// The counters that changed inside a part, and those that changed outside it and are not reported yet.
-    fn changed(&mut self, mark: Mark) -> Result<Vec<(Table, u32, Entry)>, NoMemory> {
+    fn changed(
+        &mut self,
+        mark: PartStart,
+    ) -> Result<Vec<(ChangedTable, u32, ReportEntry)>, NoMemory> {
         self.reports += 1;
         let report = self.reports;
-        let mut entries: Vec<(Table, u32, Entry)> = Vec::new();
+        let mut entries: Vec<(ChangedTable, u32, ReportEntry)> = Vec::new();
         let mut places: HashMap<(u8, u32), usize> = HashMap::new();
         // Changes are kept for enclosing parts.
         for nth in mark.journal..self.journal.len() {
@@ -143,92 +155,92 @@ impl Streams {
             };
             entries[at].2.untidy |= change.posted <= mark.ticket;
         }
-        for table in [Table::Outgoing, Table::Incoming, Table::Collective] {
+        for table in [ChangedTable::Outgoing, ChangedTable::Incoming, ChangedTable::Collective] {
             let due = self.unreported(table, report);
             entries.try_reserve(due.count())?;
             for place in self.unreported(table, report) {
                 let before = self.counts(table, place);
-                let change = Change { table, place, before, posted: Order::MAX };
+                let change = Change { table, place, before, posted: PostingOrder::MAX };
                 entries.push((table, place, self.entry(&change)));
             }
         }
         Ok(entries)
     }
 
-    fn seen(&mut self, table: Table, place: u32, report: u64) {
+    fn seen(&mut self, table: ChangedTable, place: u32, report: u64) {
         match table {
-            Table::Outgoing => self.outgoing.at_mut(place).seen = report,
-            Table::Incoming => self.incoming.at_mut(place).seen = report,
-            Table::Collective => self.collective.at_mut(place).seen = report,
+            ChangedTable::Outgoing => self.outgoing.at_mut(place).seen = report,
+            ChangedTable::Incoming => self.incoming.at_mut(place).seen = report,
+            ChangedTable::Collective => self.collective.at_mut(place).seen = report,
         }
     }
 
-    fn mark_reported(&mut self, table: Table, place: u32) {
+    fn mark_reported(&mut self, table: ChangedTable, place: u32) {
         match table {
-            Table::Outgoing => self.outgoing.at_mut(place).changed = false,
-            Table::Incoming => self.incoming.at_mut(place).changed = false,
-            Table::Collective => self.collective.at_mut(place).changed = false,
+            ChangedTable::Outgoing => self.outgoing.at_mut(place).changed = false,
+            ChangedTable::Incoming => self.incoming.at_mut(place).changed = false,
+            ChangedTable::Collective => self.collective.at_mut(place).changed = false,
         }
     }
 
-    fn counts(&self, table: Table, place: u32) -> Counts {
+    fn counts(&self, table: ChangedTable, place: u32) -> StreamCounts {
         match table {
-            Table::Outgoing => self.outgoing.at(place).counts,
-            Table::Incoming => self.incoming.at(place).counts,
-            Table::Collective => self.collective.at(place).counts,
+            ChangedTable::Outgoing => self.outgoing.at(place).counts,
+            ChangedTable::Incoming => self.incoming.at(place).counts,
+            ChangedTable::Collective => self.collective.at(place).counts,
         }
     }
 
     /// Indices that have changed in a table and are not in this report.
-    fn unreported(&self, table: Table, report: u64) -> impl Iterator<Item = u32> + use<'_> {
+    fn unreported(&self, table: ChangedTable, report: u64) -> impl Iterator<Item = u32> + use<'_> {
         let is_due = move |place: &u32| {
             let place = *place as usize;
-            fn is_due<K>(counter: &Counter<K>, report: u64) -> bool {
+            fn is_due<K>(counter: &KeyedCounter<K>, report: u64) -> bool {
                 counter.changed && counter.seen != report
             }
             match table {
-                Table::Outgoing => is_due(&self.outgoing.counters[place], report),
-                Table::Incoming => is_due(&self.incoming.counters[place], report),
-                Table::Collective => is_due(&self.collective.counters[place], report),
+                ChangedTable::Outgoing => is_due(&self.outgoing.counters[place], report),
+                ChangedTable::Incoming => is_due(&self.incoming.counters[place], report),
+                ChangedTable::Collective => is_due(&self.collective.counters[place], report),
             }
         };
         let len = match table {
-            Table::Outgoing => self.outgoing.counters.len(),
-            Table::Incoming => self.incoming.counters.len(),
-            Table::Collective => self.collective.counters.len(),
+            ChangedTable::Outgoing => self.outgoing.counters.len(),
+            ChangedTable::Incoming => self.incoming.counters.len(),
+            ChangedTable::Collective => self.collective.counters.len(),
         };
         (0..len as u32).filter(is_due)
     }
 
     /// An entry with the current counters and those before the first change in the part.
-    fn entry(&self, first: &Change) -> Entry {
+    fn entry(&self, first: &Change) -> ReportEntry {
         let place = first.place;
-        let mut entry = Entry { begin: first.before.messages, ..Entry::default() };
+        let mut entry = ReportEntry { begin: first.before.messages, ..ReportEntry::default() };
         let now = self.counts(first.table, first.place);
         (entry.end, entry.other) = (now.messages, now.other);
-        let of_stream = |entry: &mut Entry, kind, stream: &Stream| {
+        let of_stream = |entry: &mut ReportEntry, kind, stream: &MessageStream| {
             (entry.kind, entry.comm, entry.peer, entry.tag) =
                 (kind, stream.comm, stream.peer, stream.tag);
         };
         match first.table {
-            Table::Outgoing => {
+            ChangedTable::Outgoing => {
                 let counter = self.outgoing.at(place);
-                of_stream(&mut entry, Kind::Sent, &counter.key);
+                of_stream(&mut entry, EntryKind::Sent, &counter.key);
                 entry.reach = counter.reach;
                 // Some sends may complete after the part's end.
                 entry.untidy = counter.open > 0;
             }
-            Table::Incoming => {
+            ChangedTable::Incoming => {
                 let counter = self.incoming.at(place);
-                of_stream(&mut entry, Kind::Received, &counter.key);
+                of_stream(&mut entry, EntryKind::Received, &counter.key);
                 entry.reach = counter.reach;
                 // Some probed messages may be received after the part's end.
                 entry.untidy = counter.open > 0;
             }
-            Table::Collective => {
+            ChangedTable::Collective => {
                 entry.reach = now.messages;
                 let key = self.collective.at(place).key;
-                (entry.kind, entry.comm, entry.peer) = (Kind::Collective, key.comm, key.size);
+                (entry.kind, entry.comm, entry.peer) = (EntryKind::Collective, key.comm, key.size);
             }
         }
         entry

@@ -25,23 +25,23 @@ mod waiting;
 
 use std::collections::VecDeque;
 
-use counters::{Collective, Side};
-use journal::{Change, Table};
-use stream::Order;
+use counters::{Collective, CounterTable};
+use journal::{Change, ChangedTable};
+use stream::PostingOrder;
 
-pub use journal::Mark;
+pub use journal::PartStart;
 pub use receives::Ticket;
-pub use stream::{Link, Pattern, Stream};
+pub use stream::{MessageLink, MessageStream, Pattern};
 
 /// All streams of this process.
 #[derive(Debug, Default)]
 pub struct Streams {
-    outgoing: Side<Stream>,
-    incoming: Side<Stream>,
-    collective: Side<Collective>,
-    tickets: Order,
+    outgoing: CounterTable<MessageStream>,
+    incoming: CounterTable<MessageStream>,
+    collective: CounterTable<Collective>,
+    tickets: PostingOrder,
     /// Receives for several streams that wait for a message, in order.
-    waiting: VecDeque<(Order, Pattern)>,
+    waiting: VecDeque<(PostingOrder, Pattern)>,
     journal: Vec<Change>,
     open: u32,
     begun: u64,
@@ -54,27 +54,27 @@ pub struct Streams {
 impl Streams {
     /// A message is sent. `again`: its kind of call can send it again.
     #[cfg(test)]
-    pub fn sent(&mut self, stream: Stream, again: bool) -> Link {
+    pub fn sent(&mut self, stream: MessageStream, again: bool) -> MessageLink {
         let place = self.outgoing.place(stream);
         self.sent_at(place, again)
     }
 
     /// A message is sent on the stream at an index. `again`: its kind of call can send it again.
     #[inline(always)]
-    pub fn sent_at(&mut self, place: u32, again: bool) -> Link {
+    pub fn sent_at(&mut self, place: u32, again: bool) -> MessageLink {
         let counter = self.outgoing.at_mut(place);
         let before = counter.counts;
         counter.counts.messages += 1;
         counter.open += 1;
         counter.changed = true;
-        let posted = if again { Order::MAX } else { 0 };
-        self.note(Table::Outgoing, place, before, posted);
-        Link { stream: place, number: before.messages }
+        let posted = if again { PostingOrder::MAX } else { 0 };
+        self.note(ChangedTable::Outgoing, place, before, posted);
+        MessageLink { stream: place, number: before.messages }
     }
 
     /// The send of a message has completed. `buffered`: its completion tells nothing about the receiver.
     #[inline(always)]
-    pub fn send_done(&mut self, link: Link, buffered: bool) {
+    pub fn send_done(&mut self, link: MessageLink, buffered: bool) {
         let place = link.stream;
         let counter = self.outgoing.at_mut(place);
         counter.open = counter.open.saturating_sub(1);
@@ -83,16 +83,16 @@ impl Streams {
             counter.changed = true;
         }
         let before = counter.counts;
-        self.note(Table::Outgoing, place, before, Order::MAX);
+        self.note(ChangedTable::Outgoing, place, before, PostingOrder::MAX);
     }
 
     /// The request of a send is freed: nobody waits for its completion, so the message is not sent
     /// again.
-    pub fn send_given_up(&mut self, link: Link) {
+    pub fn send_given_up(&mut self, link: MessageLink) {
         let counter = self.outgoing.at_mut(link.stream);
         counter.open = counter.open.saturating_sub(1);
         let before = counter.counts;
-        self.note(Table::Outgoing, link.stream, before, 0);
+        self.note(ChangedTable::Outgoing, link.stream, before, 0);
     }
 
     /// A collective call begins on a communicator of this many processes.
@@ -102,7 +102,7 @@ impl Streams {
         let before = counter.counts;
         counter.counts.other += 1;
         counter.changed = true;
-        self.note(Table::Collective, place, before, Order::MAX);
+        self.note(ChangedTable::Collective, place, before, PostingOrder::MAX);
     }
 
     /// A collective call is complete.
@@ -112,7 +112,7 @@ impl Streams {
         let before = counter.counts;
         counter.counts.messages += 1;
         counter.changed = true;
-        self.note(Table::Collective, place, before, Order::MAX);
+        self.note(ChangedTable::Collective, place, before, PostingOrder::MAX);
     }
 
     /// A message whose stream the two ends do not both know.
@@ -126,7 +126,7 @@ impl Streams {
     }
 
     /// The index of a stream to another process.
-    pub fn outgoing(&mut self, stream: Stream) -> u32 {
+    pub fn outgoing(&mut self, stream: MessageStream) -> u32 {
         self.outgoing.place(stream)
     }
 

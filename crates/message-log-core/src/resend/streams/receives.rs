@@ -1,13 +1,13 @@
 //! Receives: their order decides which message each of them gets.
 
-use super::journal::Table;
-use super::stream::{Link, Order, Pattern, Stream};
+use super::journal::ChangedTable;
+use super::stream::{MessageLink, MessageStream, Pattern, PostingOrder};
 use super::Streams;
 
 /// A posted receive.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
-    pub(super) order: Order,
+    pub(super) order: PostingOrder,
     /// The index of its stream, or [`ANY`].
     pub(super) place: u32,
 }
@@ -41,7 +41,7 @@ impl Streams {
         let before = counter.counts;
         counter.counts.other += 1;
         counter.changed = true;
-        self.note(Table::Incoming, place, before, Order::MAX);
+        self.note(ChangedTable::Incoming, place, before, PostingOrder::MAX);
         Ticket { order, place }
     }
 
@@ -62,9 +62,9 @@ impl Streams {
     pub fn received(
         &mut self,
         ticket: Ticket,
-        stream: Option<Stream>,
+        stream: Option<MessageStream>,
         again: bool,
-    ) -> Option<Link> {
+    ) -> Option<MessageLink> {
         let order = ticket.order;
         if !ticket.is_any() {
             let (before_it, was_there) = self.no_longer_waits(ticket);
@@ -77,7 +77,7 @@ impl Streams {
 
     /// A blocking receive has got a message. `again`: its kind of call can receive it again.
     #[cfg(test)]
-    pub fn received_at_once(&mut self, stream: Stream, again: bool) -> Link {
+    pub fn received_at_once(&mut self, stream: MessageStream, again: bool) -> MessageLink {
         let place = self.incoming.place(stream);
         self.received_at_once_at(place, again)
     }
@@ -85,21 +85,21 @@ impl Streams {
     /// A blocking receive has got a message of the stream at an index. `again`: its kind of call can receive it
     /// again.
     #[inline(always)]
-    pub fn received_at_once_at(&mut self, place: u32, again: bool) -> Link {
+    pub fn received_at_once_at(&mut self, place: u32, again: bool) -> MessageLink {
         self.tickets += 1;
         let order = self.tickets;
         self.arrived(order, place, self.waits_before(place, order), false, again)
     }
 
     /// A receive that matches several streams is complete.
-    fn waits_no_more(&mut self, order: Order) {
+    fn waits_no_more(&mut self, order: PostingOrder) {
         if let Ok(at) = self.waiting.binary_search_by_key(&order, |(order, _)| *order) {
             self.waiting.remove(at);
         }
     }
 
     /// A message was reserved by a matched probe; only a later receive that names it gets it.
-    pub fn matched(&mut self, stream: Stream, again: bool) -> Link {
+    pub fn matched(&mut self, stream: MessageStream, again: bool) -> MessageLink {
         self.tickets += 1;
         let (order, place) = (self.tickets, self.incoming.place(stream));
         self.incoming.at_mut(place).open += 1;
@@ -107,7 +107,7 @@ impl Streams {
     }
 
     /// A message of a matched probe is received. `again`: its kind of call can receive it again.
-    pub fn taken(&mut self, link: Link, again: bool) {
+    pub fn taken(&mut self, link: MessageLink, again: bool) {
         let counter = self.incoming.at_mut(link.stream);
         counter.open = counter.open.saturating_sub(1);
         let before = counter.counts;
@@ -116,13 +116,13 @@ impl Streams {
         // A replay posts its receive here: the number of receives and of earlier messages must agree.
         let is_in_order = before.other == link.number
             && !self.waiting.iter().any(|(_, pattern)| pattern.takes(&counter.key));
-        let posted = if again && is_in_order { Order::MAX } else { 0 };
-        self.note(Table::Incoming, link.stream, before, posted);
+        let posted = if again && is_in_order { PostingOrder::MAX } else { 0 };
+        self.note(ChangedTable::Incoming, link.stream, before, posted);
     }
 
     /// How many receives that name a stream were posted before this one and still wait.
     #[inline]
-    fn waits_before(&self, place: u32, order: Order) -> u64 {
+    fn waits_before(&self, place: u32, order: PostingOrder) -> u64 {
         self.incoming.at(place).waiting.before(order)
     }
 
@@ -144,12 +144,12 @@ impl Streams {
     #[inline(always)]
     fn arrived(
         &mut self,
-        order: Order,
+        order: PostingOrder,
         place: u32,
         mut before_it: u64,
         counted: bool,
         again: bool,
-    ) -> Link {
+    ) -> MessageLink {
         let counter = self.incoming.at_mut(place);
         if !self.waiting.is_empty() {
             let earlier = self.waiting.iter().take_while(|(other, _)| *other < order);
@@ -165,8 +165,8 @@ impl Streams {
         counter.reach = counter.reach.max(number + before_it + 1);
         counter.changed = true;
         let posted = if is_doubtful || !again { 0 } else { order };
-        self.note(Table::Incoming, place, before, posted);
-        Link { stream: place, number }
+        self.note(ChangedTable::Incoming, place, before, posted);
+        MessageLink { stream: place, number }
     }
 
     /// A posted receive has ended without a message.
@@ -181,12 +181,12 @@ impl Streams {
             let before = counter.counts;
             counter.counts.other = counter.counts.other.saturating_sub(1);
             counter.changed = true;
-            self.note(Table::Incoming, ticket.place, before, Order::MAX);
+            self.note(ChangedTable::Incoming, ticket.place, before, PostingOrder::MAX);
         }
     }
 
     /// The index of a stream from another process.
-    pub fn incoming(&mut self, stream: Stream) -> u32 {
+    pub fn incoming(&mut self, stream: MessageStream) -> u32 {
         self.incoming.place(stream)
     }
 }

@@ -1,10 +1,10 @@
 //! A stream of messages, one of its messages, and the messages that a receive matches.
 
-use crate::resend::table::Key;
+use crate::resend::table::IndexKey;
 
 /// Messages with one tag between this process and another, in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stream {
+pub struct MessageStream {
     /// The communicator's number, common to all its processes.
     pub comm: u64,
     /// The other process's rank in `MPI_COMM_WORLD`.
@@ -13,7 +13,7 @@ pub struct Stream {
     pub tag: i32,
 }
 
-impl Key for Stream {
+impl IndexKey for MessageStream {
     #[inline]
     fn word(&self) -> u64 {
         self.comm ^ (u64::from(self.peer) << 32 | u64::from(self.tag as u32))
@@ -21,11 +21,11 @@ impl Key for Stream {
 }
 
 /// The order in which receives were posted.
-pub(super) type Order = u64;
+pub(super) type PostingOrder = u64;
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct MessageLink {
     /// The index of its stream among those of its direction.
     pub stream: u32,
     /// Its number in the stream.
@@ -45,14 +45,14 @@ pub struct Pattern {
 
 impl Pattern {
     #[inline]
-    pub(super) fn takes(&self, stream: &Stream) -> bool {
+    pub(super) fn takes(&self, stream: &MessageStream) -> bool {
         self.comm == stream.comm
             && self.peer.is_none_or(|peer| peer == stream.peer)
             && self.tag.is_none_or(|tag| tag == stream.tag)
     }
 
     #[inline]
-    pub(super) fn stream(&self) -> Option<Stream> {
-        Some(Stream { comm: self.comm, peer: self.peer?, tag: self.tag? })
+    pub(super) fn stream(&self) -> Option<MessageStream> {
+        Some(MessageStream { comm: self.comm, peer: self.peer?, tag: self.tag? })
     }
 }

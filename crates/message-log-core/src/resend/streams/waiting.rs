@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use super::stream::Order;
+use super::stream::PostingOrder;
 use crate::memory::NoMemory;
 
 /// There is usually one at a time, which needs no queue.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     /// The oldest one; 0: none, as tickets start at 1.
-    first: Order,
-    others: VecDeque<Order>,
+    first: PostingOrder,
+    others: VecDeque<PostingOrder>,
 }
 
 impl Waiting {
@@ -19,7 +19,7 @@ impl Waiting {
     /// # Errors
     /// Out of memory.
     #[inline(always)]
-    pub(super) fn push(&mut self, order: Order) -> Result<(), NoMemory> {
+    pub(super) fn push(&mut self, order: PostingOrder) -> Result<(), NoMemory> {
         if self.first != 0 {
             return self.push_behind(order);
         }
@@ -28,7 +28,7 @@ impl Waiting {
     }
 
     #[inline(never)]
-    fn push_behind(&mut self, order: Order) -> Result<(), NoMemory> {
+    fn push_behind(&mut self, order: PostingOrder) -> Result<(), NoMemory> {
         self.others.try_reserve(1)?;
         self.others.push_back(order);
         Ok(())
@@ -36,7 +36,7 @@ impl Waiting {
 
     /// How many were posted before this one and still wait.
     #[inline(always)]
-    pub(super) fn before(&self, order: Order) -> u64 {
+    pub(super) fn before(&self, order: PostingOrder) -> u64 {
         match self.first == 0 || self.first >= order {
             true => 0,
             false => 1 + self.others.partition_point(|&other| other < order) as u64,
@@ -45,7 +45,7 @@ impl Waiting {
 
     /// Whether this one is the oldest.
     #[inline(always)]
-    pub(super) fn is_first(&self, order: Order) -> bool {
+    pub(super) fn is_first(&self, order: PostingOrder) -> bool {
         self.first == order
     }
 
@@ -59,12 +59,12 @@ impl Waiting {
     }
 
     #[inline(never)]
-    fn second(&mut self) -> Order {
+    fn second(&mut self) -> PostingOrder {
         self.others.pop_front().unwrap_or(0)
     }
 
     /// A receive has completed. Returns whether it waited.
-    pub(super) fn remove(&mut self, order: Order) -> bool {
+    pub(super) fn remove(&mut self, order: PostingOrder) -> bool {
         if self.first == order {
             self.pop();
             return true;

@@ -8,7 +8,7 @@ use crate::pmpi::Ptr;
 
 /// How many of its requests a call completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CompletionKind {
     /// The call's only request: `MPI_Wait`, `MPI_Test`.
     One,
     /// No request, the call only tests one: `MPI_Request_get_status`.
@@ -27,7 +27,7 @@ pub(crate) struct Completion {
     /// The function.
     pub call: Call,
     /// The kind of completion.
-    pub kind: Kind,
+    pub kind: CompletionKind,
     /// The requests.
     pub requests: Ptr,
     /// How many.
@@ -46,7 +46,7 @@ impl Completion {
     /// Arguments with null for all optional ones.
     pub(crate) fn new(
         call: Call,
-        kind: Kind,
+        kind: CompletionKind,
         requests: Ptr,
         count: c_int,
         statuses: Ptr,
@@ -70,7 +70,7 @@ impl Completion {
 
     /// Whether the call fills an array of statuses.
     pub(super) fn has_many(&self) -> bool {
-        matches!(self.kind, Kind::All | Kind::Some)
+        matches!(self.kind, CompletionKind::All | CompletionKind::Some)
     }
 
     /// Initialises the outputs as if nothing had completed: MPI may leave them unset when it fails.
@@ -78,7 +78,7 @@ impl Completion {
     /// # Safety
     /// The pointers are those that the application passed.
     pub(super) unsafe fn clear_outputs(&self, undefined: c_int) {
-        let nothing = if self.kind == Kind::Any { undefined } else { 0 };
+        let nothing = if self.kind == CompletionKind::Any { undefined } else { 0 };
         for (place, nothing) in [(self.flag, 0), (self.number, nothing)] {
             if !place.is_null() {
                 // SAFETY: by the caller's promise.
@@ -109,14 +109,14 @@ impl Completion {
         let (flag, number) = unsafe { self.flag_and_number() };
         match self.kind {
             _ if flag == 0 => Completed::None,
-            Kind::One | Kind::GetStatus => Completed::One(0),
+            CompletionKind::One | CompletionKind::GetStatus => Completed::One(0),
             // Either no request was active, which the status tells, or the call failed.
-            Kind::Any if number == undefined => Completed::One(-1),
-            Kind::Any => Completed::One(number),
-            Kind::All => Completed::All(self.count),
-            Kind::Some if number == undefined || number <= 0 => Completed::None,
+            CompletionKind::Any if number == undefined => Completed::One(-1),
+            CompletionKind::Any => Completed::One(number),
+            CompletionKind::All => Completed::All(self.count),
+            CompletionKind::Some if number == undefined || number <= 0 => Completed::None,
             // SAFETY: by the caller's promise, MPI has written this number of indices.
-            Kind::Some => Completed::Some(unsafe {
+            CompletionKind::Some => Completed::Some(unsafe {
                 std::slice::from_raw_parts(self.indices, number as usize)
             }),
         }

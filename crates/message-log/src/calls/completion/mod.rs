@@ -15,15 +15,15 @@ mod replay;
 
 use std::ffi::c_int;
 
-use message_log_core::log::Shape;
+use message_log_core::log::CallShape;
 use message_log_core::parts::Source;
 
 use super::with;
 use crate::entry::At;
 use crate::pmpi::Ptr;
-use crate::state::State;
+use crate::state::LogState;
 
-pub(crate) use arguments::{Completion, Kind};
+pub(crate) use arguments::{Completion, CompletionKind};
 
 /// The index of an item that belongs to another request with the same handle.
 const SAME_HANDLE: c_int = c_int::MIN;
@@ -46,7 +46,7 @@ pub(crate) unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) 
 /// # Safety
 /// As for [`complete`].
 pub(super) unsafe fn completing(
-    state: &mut State,
+    state: &mut LogState,
     at: At,
     call: &Completion,
     real: impl FnOnce(Ptr) -> c_int,
@@ -55,7 +55,7 @@ pub(super) unsafe fn completing(
         // SAFETY: by the caller's promise.
         return unsafe { outside::complete(state, call, real) };
     }
-    let shape = Shape::of_requests(call.call, i64::from(call.count));
+    let shape = CallShape::of_requests(call.call, i64::from(call.count));
     match state.recording.source() {
         // SAFETY: by the caller's promise.
         Source::Mpi => unsafe { record::record(state, shape, call, real) },

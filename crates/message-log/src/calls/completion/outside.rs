@@ -5,21 +5,21 @@
 use std::ffi::c_int;
 
 use message_log_core::memory::NoMemory;
-use message_log_core::requests::Life;
+use message_log_core::requests::RequestLife;
 use message_log_core::status::SUCCESS;
 
-use super::handles::{self, Handles, Statuses};
+use super::handles::{self, RequestHandles, Statuses};
 use super::Completion;
 use crate::pmpi::Ptr;
-use crate::state::State;
-use crate::status::{MpiStatus as _, Status};
+use crate::state::LogState;
+use crate::status::{MpiStatus as _, StatusBytes};
 
 /// Completes requests outside parts.
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
 pub(super) unsafe fn complete(
-    state: &mut State,
+    state: &mut LogState,
     call: &Completion,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
@@ -27,7 +27,7 @@ pub(super) unsafe fn complete(
         return real(call.statuses);
     }
     // SAFETY: by the caller's promise.
-    let Ok(before) = (unsafe { Handles::read(state, call) }) else {
+    let Ok(before) = (unsafe { RequestHandles::read(state, call) }) else {
         return handles::refuse(state, call);
     };
     let mut own = Statuses::default();
@@ -45,8 +45,9 @@ pub(super) unsafe fn complete(
         let completed = unsafe { call.completed(state.mpi.numbers.undefined) };
         for n in 0..completed.len() {
             // SAFETY: MPI has written a status for each that it has completed.
-            let status = has_statuses
-                .then(|| unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) });
+            let status = has_statuses.then(|| unsafe {
+                StatusBytes::read(&state.mpi, state.mpi.nth_status(statuses, n))
+            });
             // SAFETY: by the caller's promise.
             unsafe { counted_outside(state, call, &before, completed.get(n), status.as_ref()) };
         }
@@ -73,11 +74,11 @@ pub(super) unsafe fn complete(
 /// # Safety
 /// As for [`complete`].
 unsafe fn counted_outside(
-    state: &mut State,
+    state: &mut LogState,
     call: &Completion,
-    before: &Handles,
+    before: &RequestHandles,
     index: c_int,
-    status: Option<&Status>,
+    status: Option<&StatusBytes>,
 ) {
     let Some(n) = usize::try_from(index).ok() else { return };
     let Some(handle) = before.get(n) else { return };
@@ -92,18 +93,18 @@ unsafe fn counted_outside(
             (counted, false)
         }
         None if stays => match state.tracked.requests.get_mut(handle) {
-            Some(known) if known.life == Life::Real => {
+            Some(known) if known.life == RequestLife::Real => {
                 known.active = false;
                 (std::mem::take(&mut known.counted), known.cancelled)
             }
             _ => return,
         },
         None => match state.tracked.forget_request(handle, at) {
-            Some(known) if known.life == Life::Real => (known.counted, known.cancelled),
+            Some(known) if known.life == RequestLife::Real => (known.counted, known.cancelled),
             _ => return,
         },
     };
-    if is_cancelled && status.is_some_and(Status::is_cancelled) {
+    if is_cancelled && status.is_some_and(StatusBytes::is_cancelled) {
         state.counting.is_cancelled(&counted);
     } else {
         state.is_done(&counted, status, false);

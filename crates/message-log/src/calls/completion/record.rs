@@ -3,28 +3,28 @@
 use std::ffi::c_int;
 
 use message_log_core::counting::Counted;
-use message_log_core::log::{Item, Items, Outcome, Payload, Shape};
+use message_log_core::log::{CallOutcome, CallShape, Item, Items, Payload};
 use message_log_core::memory::{self, NoMemory};
-use message_log_core::requests::{Life, Request};
-use message_log_core::resend::streams::Link;
+use message_log_core::requests::{MpiRequest, RequestLife};
+use message_log_core::resend::streams::MessageLink;
 use message_log_core::status::SUCCESS;
-use message_log_core::target::Target;
+use message_log_core::target::CallTarget;
 
-use super::handles::{self, Handles, Statuses};
-use super::{Completion, Kind, SAME_HANDLE};
+use super::handles::{self, RequestHandles, Statuses};
+use super::{Completion, CompletionKind, SAME_HANDLE};
 use crate::calls::refuse_on;
 use crate::pmpi::Ptr;
-use crate::state::State;
-use crate::status::{MpiStatus as _, Status};
+use crate::state::LogState;
+use crate::status::{MpiStatus as _, StatusBytes};
 
 /// Whether a call that returned `code` may have completed requests.
-fn has_completed(state: &State, call: &Completion, code: c_int) -> bool {
-    let is_one = matches!(call.kind, Kind::One | Kind::Any);
+fn has_completed(state: &LogState, call: &Completion, code: c_int) -> bool {
+    let is_one = matches!(call.kind, CompletionKind::One | CompletionKind::Any);
     code == SUCCESS || is_one || code == state.mpi.numbers.err_in_status
 }
 
 /// Whether a request with this status has failed, in a call that returned `code`.
-fn has_failed(state: &State, code: c_int, status: &Status) -> bool {
+fn has_failed(state: &LogState, code: c_int, status: &StatusBytes) -> bool {
     match code == state.mpi.numbers.err_in_status {
         true => status.error(&state.mpi) != SUCCESS,
         false => code != SUCCESS,
@@ -34,14 +34,14 @@ fn has_failed(state: &State, code: c_int, status: &Status) -> bool {
 /// # Safety
 /// As for [`complete`](super::complete).
 pub(super) unsafe fn record(
-    state: &mut State,
-    shape: Shape,
+    state: &mut LogState,
+    shape: CallShape,
     call: &Completion,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
     let mut own = Statuses::default();
     // SAFETY: by the caller's promise.
-    let read = unsafe { Handles::read(state, call) };
+    let read = unsafe { RequestHandles::read(state, call) };
     let (Ok(before), Ok(statuses)) = (read, own.place(state, call)) else {
         return handles::refuse(state, call);
     };
@@ -51,7 +51,7 @@ pub(super) unsafe fn record(
     // SAFETY: by the caller's promise.
     unsafe { call.clear_outputs(state.mpi.numbers.undefined) };
     let code = real(statuses);
-    let mut outcome = Outcome::of(code);
+    let mut outcome = CallOutcome::of(code);
     // SAFETY: the call has returned.
     (outcome.number, outcome.index) = unsafe { call.flag_and_number() };
     if has_completed(state, call, code) {
@@ -60,7 +60,8 @@ pub(super) unsafe fn record(
         let item = |n: usize| {
             let index = completed.get(n);
             // SAFETY: MPI has written a status for each that it has completed.
-            let status = unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) };
+            let status =
+                unsafe { StatusBytes::read(&state.mpi, state.mpi.nth_status(statuses, n)) };
             let failed = has_failed(state, code, &status);
             // SAFETY: as above.
             unsafe { ended(state, call, &before, index, status, failed) }
@@ -90,15 +91,15 @@ pub(super) unsafe fn record(
 }
 
 /// A request that MPI has completed.
-struct Done {
+struct CompletedRequest {
     /// Whether it is persistent.
     stays: bool,
     /// What the table knew about the request.
-    request: Option<Request>,
+    request: Option<MpiRequest>,
     /// Whether it has received nothing that could be logged.
     is_void: bool,
     /// The message that it has received, if it can be sent again.
-    link: Option<Link>,
+    link: Option<MessageLink>,
 }
 
 /// Counts the message of a completed request, and forgets the request unless it is persistent.
@@ -106,13 +107,13 @@ struct Done {
 /// # Safety
 /// As for [`complete`](super::complete).
 unsafe fn request_done(
-    state: &mut State,
+    state: &mut LogState,
     call: &Completion,
-    before: &Handles,
+    before: &RequestHandles,
     index: c_int,
-    status: &Status,
+    status: &StatusBytes,
     failed: bool,
-) -> Option<Done> {
+) -> Option<CompletedRequest> {
     let n = usize::try_from(index).ok()?;
     let handle = before.get(n)?;
     let place = state.mpi.nth_handle(call.requests, n);
@@ -129,26 +130,26 @@ unsafe fn request_done(
     {
         state.recording.out_of_memory(0, &format!("for a request that {} completes", call.call.0));
     }
-    let Some(known) = known.filter(|request| request.life == Life::Real) else {
-        return Some(Done { stays, request: None, is_void: true, link: None });
+    let Some(known) = known.filter(|request| request.life == RequestLife::Real) else {
+        return Some(CompletedRequest { stays, request: None, is_void: true, link: None });
     };
     let is_cancelled = known.cancelled && status.is_cancelled();
     let mut link = None;
-    if call.kind == Kind::GetStatus {
+    if call.kind == CompletionKind::GetStatus {
         // Another call completes the request.
     } else if is_cancelled {
         state.counting.is_cancelled(&known.counted);
     } else {
         link = state.is_done(&known.counted, Some(status), failed);
     }
-    if stays && call.kind != Kind::GetStatus {
+    if stays && call.kind != CompletionKind::GetStatus {
         if let Some(request) = state.tracked.requests.get_mut(handle) {
             request.counted = Counted::Nothing;
             request.active = false;
         }
     }
     let is_void = failed || is_cancelled;
-    Some(Done { stays, request: Some(known), is_void, link })
+    Some(CompletedRequest { stays, request: Some(known), is_void, link })
 }
 
 /// Adds the data of other requests with the same handle. They have completed too, and nothing tells which of
@@ -156,7 +157,7 @@ unsafe fn request_done(
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
-unsafe fn add_same_handle(state: &mut State, before: &Handles, items: &mut Items) {
+unsafe fn add_same_handle(state: &mut LogState, before: &RequestHandles, items: &mut Items) {
     let mut alike = Vec::new();
     let mut all = Ok(());
     for item in items.as_slice() {
@@ -191,27 +192,27 @@ unsafe fn add_same_handle(state: &mut State, before: &Handles, items: &mut Items
 /// # Safety
 /// As for [`complete`](super::complete).
 unsafe fn ended(
-    state: &mut State,
+    state: &mut LogState,
     call: &Completion,
-    before: &Handles,
+    before: &RequestHandles,
     index: c_int,
-    status: Status,
+    status: StatusBytes,
     failed: bool,
 ) -> Item {
     let nothing = |stays| {
-        let mut item = Item::new(status, Target::Nothing, Payload::default());
+        let mut item = Item::new(status, CallTarget::Nothing, Payload::default());
         (item.index, item.persistent) = (index, stays);
         item
     };
     // SAFETY: by the caller's promise.
     let done = unsafe { request_done(state, call, before, index, &status, failed) };
-    let Some(Done { stays, request: known, is_void, link }) = done else {
+    let Some(CompletedRequest { stays, request: known, is_void, link }) = done else {
         return nothing(true);
     };
     let Some(known) = known else {
         return nothing(stays);
     };
-    let target = if is_void { Target::Nothing } else { known.target };
+    let target = if is_void { CallTarget::Nothing } else { known.target };
     let message = known.is_message.then_some(&status);
     // SAFETY: MPI has completed the request.
     let mut item = unsafe { state.received(&target, message) };

@@ -2,21 +2,21 @@
 
 use std::ffi::c_int;
 
-use message_log_core::log::{Item, Position, Shape};
+use message_log_core::log::{CallShape, Item, Position};
 use message_log_core::memory;
 use message_log_core::status::SUCCESS;
-use message_log_core::target::Target;
+use message_log_core::target::CallTarget;
 
-use super::{Completion, Kind, SAME_HANDLE};
+use super::{Completion, CompletionKind, SAME_HANDLE};
 use crate::calls::resending;
 use crate::divergence;
-use crate::state::State;
-use crate::status::{MpiStatus as _, Status};
+use crate::state::LogState;
+use crate::status::{MpiStatus as _, StatusBytes};
 use crate::target;
 
 /// # Safety
 /// As for [`complete`](super::complete).
-pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) -> c_int {
+pub(super) unsafe fn replay(state: &mut LogState, shape: CallShape, call: &Completion) -> c_int {
     let at = match state.recording.parts.next(&shape) {
         Ok(at) => at,
         Err(divergence) => return divergence::stop(state, &shape, &divergence),
@@ -58,7 +58,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
             continue;
         }
         let index = usize::try_from(item.index).ok();
-        if let (Kind::Some, Some(_)) = (call.kind, index) {
+        if let (CompletionKind::Some, Some(_)) = (call.kind, index) {
             // SAFETY: the application has room for as many indices as requests.
             unsafe { call.indices.add(n).write(item.index) };
         }
@@ -92,12 +92,12 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
             break;
         }
         let is_general = !is_other && own.is_some_and(|own| own.general.is_some());
-        if is_general && call.kind == Kind::GetStatus {
+        if is_general && call.kind == CompletionKind::GetStatus {
             tested = Some(handle);
         }
         if !item.persistent {
             done.push((place, own.is_some().then_some(handle), is_general));
-        } else if own.is_some() && call.kind != Kind::GetStatus {
+        } else if own.is_some() && call.kind != CompletionKind::GetStatus {
             rest.push(handle);
         }
     }
@@ -128,7 +128,12 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
-unsafe fn wait_for_resent(state: &mut State, call: &Completion, at: Position, first: u64) -> c_int {
+unsafe fn wait_for_resent(
+    state: &mut LogState,
+    call: &Completion,
+    at: Position,
+    first: u64,
+) -> c_int {
     let Some(event) = state.recording.parts.log().get(at) else { return SUCCESS };
     let items = event.outcome.items.as_slice();
     let is_coming = |item: &Item| item.began > first;
@@ -150,7 +155,7 @@ unsafe fn wait_for_resent(state: &mut State, call: &Completion, at: Position, fi
         }
     }
     for (n, handle, again, target) in coming {
-        let code = resending::wait_again(state, again, matches!(target, Target::Nothing));
+        let code = resending::wait_again(state, again, matches!(target, CallTarget::Nothing));
         if code != SUCCESS {
             return code;
         }
@@ -165,7 +170,7 @@ unsafe fn wait_for_resent(state: &mut State, call: &Completion, at: Position, fi
 
 /// Ends the replay: there is no memory for the requests that the call completes.
 #[cold]
-fn no_memory(state: &mut State, shape: &Shape) -> c_int {
+fn no_memory(state: &mut LogState, shape: &CallShape) -> c_int {
     let text = format!("{}: there is no memory for what it completes", shape.call.0);
     divergence::broken(state, shape, &text)
 }
@@ -174,7 +179,7 @@ fn no_memory(state: &mut State, shape: &Shape) -> c_int {
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
-unsafe fn give_status(state: &State, call: &Completion, n: usize, status: &Status) {
+unsafe fn give_status(state: &LogState, call: &Completion, n: usize, status: &StatusBytes) {
     let mpi = &state.mpi;
     // SAFETY: by the caller's promise.
     unsafe {

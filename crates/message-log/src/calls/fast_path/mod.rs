@@ -13,20 +13,20 @@ use std::ffi::c_int;
 use std::rc::Rc;
 
 use message_log_core::counting::is_buffered;
-use message_log_core::log::{Arena, Call, Item, Items, Outcome, Payload, Shape};
+use message_log_core::log::{Arena, Call, CallOutcome, CallShape, Item, Items, Payload};
 use message_log_core::status::SUCCESS;
+use message_log_core::target::CallTarget;
 use message_log_core::target::Datatype;
-use message_log_core::target::Target;
 
-use super::message::Message;
+use super::message::MessageArguments;
 use super::p2p;
 use crate::copy;
 use crate::device;
 use crate::entry;
 use crate::entry::At;
 use crate::pmpi::Ptr;
-use crate::state::State;
-use crate::status::{MpiStatus as _, Status};
+use crate::state::LogState;
+use crate::status::{MpiStatus as _, StatusBytes};
 
 pub(crate) use requests::{irecv, isend, wait};
 
@@ -38,10 +38,10 @@ pub(crate) use requests::{irecv, isend, wait};
 pub(crate) unsafe fn send(
     at: At,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     real: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
-    let prepare = |state: &mut State| {
+    let prepare = |state: &mut LogState| {
         Some((
             room_to_note(state, at, call, message)?,
             state.counting.outgoing_lately(&message.envelope())?,
@@ -49,7 +49,7 @@ pub(crate) unsafe fn send(
     };
     // SAFETY: by the caller's promise.
     let (noted, stream) = unsafe { entry::with_state(prepare) }?;
-    let quick = |state: &mut State, code| {
+    let quick = |state: &mut LogState, code| {
         if code != SUCCESS {
             return false;
         }
@@ -58,13 +58,14 @@ pub(crate) unsafe fn send(
         if link.is_none() && state.recording.parts.record_same(shape) {
             return true;
         }
-        let outcome = Outcome { links: link.into(), ..Outcome::of(SUCCESS) };
+        let outcome = CallOutcome { links: link.into(), ..CallOutcome::of(SUCCESS) };
         state.recording.parts.record_in_room(shape, outcome)
     };
     let message = *message;
     // SAFETY: by the caller's promise.
-    let slow =
-        move |state: &mut State, code| unsafe { p2p::sending(state, at, call, &message, || code) };
+    let slow = move |state: &mut LogState, code| unsafe {
+        p2p::sending(state, at, call, &message, || code)
+    };
     // SAFETY: by the caller's promise.
     Some(unsafe { entry::pass_through(at, real, quick, slow) })
 }
@@ -77,11 +78,11 @@ pub(crate) unsafe fn send(
 pub(crate) unsafe fn recv(
     at: At,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> Option<c_int> {
-    let prepare = |state: &mut State| {
+    let prepare = |state: &mut LogState| {
         let noted = room_to_note(state, at, call, message)?;
         if noted.is_some() {
             (!device::is_there() && known_type(state, message)?.is_dense).then_some(())?;
@@ -94,10 +95,10 @@ pub(crate) unsafe fn recv(
     };
     // SAFETY: by the caller's promise.
     let (noted, stream, ignored) = unsafe { entry::with_state(prepare) }?;
-    let mut own = Status::default();
+    let mut own = StatusBytes::default();
     let is_own = noted.is_some() && status as usize == ignored;
     let place = if is_own { own.as_mut_ptr() } else { status };
-    let quick = |state: &mut State, code| {
+    let quick = |state: &mut LogState, code| {
         if code != SUCCESS {
             return false;
         }
@@ -106,9 +107,9 @@ pub(crate) unsafe fn recv(
             return true;
         };
         // SAFETY: MPI has written it.
-        let status = unsafe { Status::read(&state.mpi, place) };
+        let status = unsafe { StatusBytes::read(&state.mpi, place) };
         let bytes = status.received(&state.mpi);
-        let State { objects, recording, mpi, .. } = state;
+        let LogState { objects, recording, mpi, .. } = state;
         let Some(datatype) = objects.types.recent(mpi.abi.truncate(message.datatype)) else {
             return false;
         };
@@ -118,19 +119,19 @@ pub(crate) unsafe fn recv(
         let Some(payload) = packed else { return false };
         let link = state.counting.received_on(stream, message.count);
         // A replay receives into the buffer of its own call.
-        let mut item = Item::new(status, Target::Nothing, payload);
+        let mut item = Item::new(status, CallTarget::Nothing, payload);
         item.link = link;
-        let outcome = Outcome { items: Items::One(item), ..Outcome::of(SUCCESS) };
+        let outcome = CallOutcome { items: Items::One(item), ..CallOutcome::of(SUCCESS) };
         state.recording.parts.record_in_room(shape, outcome)
     };
     let message = *message;
-    let slow = move |state: &mut State, code| {
+    let slow = move |state: &mut LogState, code| {
         let mpi = state.mpi;
         let real = |to: Ptr| {
             // Outside parts the general path does not read the status of a failed call.
             if at == At::Inside {
                 // SAFETY: MPI has written the status, and `to` has room for one unless it is ignored.
-                unsafe { Status::read(&mpi, place).write_all(&mpi, to) };
+                unsafe { StatusBytes::read(&mpi, place).write_all(&mpi, to) };
             }
             code
         };
@@ -171,18 +172,23 @@ unsafe fn packed(
 /// The shape to record for a call made now; `Some(None)` outside parts, where nothing is recorded.
 /// `None`: the call must take the general path.
 #[inline(always)]
-fn room_to_note(state: &State, at: At, call: Call, message: &Message) -> Option<Option<Shape>> {
+fn room_to_note(
+    state: &LogState,
+    at: At,
+    call: Call,
+    message: &MessageArguments,
+) -> Option<Option<CallShape>> {
     if at == At::Outside {
         return Some(None);
     }
     (state.has_room() && !state.compares_sent).then_some(())?;
-    let Message { count, peer, tag, comm, .. } = *message;
+    let MessageArguments { count, peer, tag, comm, .. } = *message;
     let (comm, size) = (state.mpi.abi.truncate(comm), known_type(state, message)?.size);
-    Some(Some(Shape { call, comm, peer: Some(peer), tag: Some(tag), count, size, sum: 0 }))
+    Some(Some(CallShape { call, comm, peer: Some(peer), tag: Some(tag), count, size, sum: 0 }))
 }
 
 /// The type of a message, if it was used recently.
 #[inline(always)]
-fn known_type<'a>(state: &'a State, message: &Message) -> Option<&'a Rc<Datatype>> {
+fn known_type<'a>(state: &'a LogState, message: &MessageArguments) -> Option<&'a Rc<Datatype>> {
     state.objects.types.recent(state.mpi.abi.truncate(message.datatype))
 }

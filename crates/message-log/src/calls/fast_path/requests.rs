@@ -4,23 +4,23 @@ use std::ffi::c_int;
 use std::rc::Rc;
 
 use message_log_core::counting::{is_buffered, Counted, Counting, Posted};
-use message_log_core::log::{Call, Item, Items, Outcome, Payload, Shape};
-use message_log_core::requests::{EntryPosition, Life, Plain, Request};
+use message_log_core::log::{Call, CallOutcome, CallShape, Item, Items, Payload};
+use message_log_core::requests::{EntryPosition, MpiRequest, PlainRequest, RequestLife};
 use message_log_core::resend::shortcuts::NOBODY;
 use message_log_core::status::SUCCESS;
-use message_log_core::target::{Block, Target};
+use message_log_core::target::{CallTarget, ElementBlock};
 
 use super::{packed, room_to_note};
-use crate::calls::completion::{self, Completion, Kind};
-use crate::calls::message::Message;
+use crate::calls::completion::{self, Completion, CompletionKind};
+use crate::calls::message::MessageArguments;
 use crate::calls::nonblocking;
 use crate::device;
 use crate::entry;
 use crate::entry::At;
 use crate::pmpi::Ptr;
-use crate::state::State;
-use crate::status::{MpiStatus as _, Status};
-use crate::types::Types;
+use crate::state::LogState;
+use crate::status::{MpiStatus as _, StatusBytes};
+use crate::types::RecentTypes;
 
 /// A non-blocking send; `None`: MPI was not called.
 ///
@@ -31,18 +31,18 @@ use crate::types::Types;
 pub(crate) unsafe fn isend(
     at: At,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
-    let prepare = |state: &mut State| {
+    let prepare = |state: &mut LogState| {
         let noted = room_to_note(state, at, call, message)?;
         (noted.is_none() || state.tracked.requests.has_room()).then_some(())?;
         Some((noted, state.counting.outgoing_lately(&message.envelope())?))
     };
     // SAFETY: by the caller's promise.
     let (noted, stream) = unsafe { entry::with_state(prepare) }?;
-    let quick = |state: &mut State, code| {
+    let quick = |state: &mut LogState, code| {
         if code != SUCCESS {
             return false;
         }
@@ -65,15 +65,15 @@ pub(crate) unsafe fn isend(
         let counted = link.map_or(Counted::Nothing, |link| Counted::Send { link, is_buffered });
         let links = state.counting.linked(link).into();
         // SAFETY: as above.
-        let began = unsafe { begins(state, shape, Target::Nothing, false, counted, request) };
+        let began = unsafe { begins(state, shape, CallTarget::Nothing, false, counted, request) };
         state
             .recording
             .parts
-            .record_in_room(shape, Outcome { began, links, ..Outcome::of(SUCCESS) })
+            .record_in_room(shape, CallOutcome { began, links, ..CallOutcome::of(SUCCESS) })
     };
     let message = *message;
     // SAFETY: by the caller's promise.
-    let slow = move |state: &mut State, code| unsafe {
+    let slow = move |state: &mut LogState, code| unsafe {
         nonblocking::sending(state, at, call, &message, request, || code)
     };
     // SAFETY: by the caller's promise.
@@ -88,11 +88,11 @@ pub(crate) unsafe fn isend(
 pub(crate) unsafe fn irecv(
     at: At,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
-    let prepare = |state: &mut State| {
+    let prepare = |state: &mut LogState| {
         let noted = room_to_note(state, at, call, message)?;
         (noted.is_none() || state.tracked.requests.has_room()).then_some(())?;
         let stream = state.counting.incoming_lately(&message.envelope())?;
@@ -102,7 +102,7 @@ pub(crate) unsafe fn irecv(
     };
     // SAFETY: by the caller's promise.
     let (noted, stream, is_message) = unsafe { entry::with_state(prepare) }?;
-    let quick = |state: &mut State, code| {
+    let quick = |state: &mut LogState, code| {
         if code != SUCCESS {
             return false;
         }
@@ -121,14 +121,17 @@ pub(crate) unsafe fn irecv(
         }
         let posted = state.counting.posts_on(stream, message.count, true, &state.recording.parts);
         let counted = posted.map_or(Counted::Nothing, Counted::Receive);
-        let target = if is_message { message.target(state) } else { Target::Nothing };
+        let target = if is_message { message.target(state) } else { CallTarget::Nothing };
         // SAFETY: as above.
         let began = unsafe { begins(state, shape, target, is_message, counted, request) };
-        state.recording.parts.record_in_room(shape, Outcome { began, ..Outcome::of(SUCCESS) })
+        state
+            .recording
+            .parts
+            .record_in_room(shape, CallOutcome { began, ..CallOutcome::of(SUCCESS) })
     };
     let message = *message;
     // SAFETY: by the caller's promise.
-    let slow = move |state: &mut State, code| unsafe {
+    let slow = move |state: &mut LogState, code| unsafe {
         nonblocking::receiving(state, at, call, &message, request, || code)
     };
     // SAFETY: by the caller's promise.
@@ -143,12 +146,12 @@ pub(crate) unsafe fn irecv(
 /// `request` points to its handle.
 #[inline(always)]
 unsafe fn begins_outside<'a>(
-    state: &'a mut State,
+    state: &'a mut LogState,
     call: Call,
-    message: &Message,
+    message: &MessageArguments,
     receives: bool,
     request: Ptr,
-) -> Option<(&'a mut Plain, &'a mut Counting)> {
+) -> Option<(&'a mut PlainRequest, &'a mut Counting)> {
     // SAFETY: by the caller's promise.
     let handle = unsafe { state.mpi.read_handle(request) };
     let plain = state.tracked.requests.insert_plain_alone(handle)?;
@@ -186,15 +189,15 @@ pub(crate) unsafe fn wait(
 #[inline(always)]
 unsafe fn wait_outside(request: Ptr, real: impl FnOnce() -> c_int) -> Option<c_int> {
     // SAFETY: by the caller's promise, `request` points to a handle before and after the call.
-    let handle = move |state: &State| unsafe { state.mpi.read_handle(request) };
+    let handle = move |state: &LogState| unsafe { state.mpi.read_handle(request) };
     // A plain request, or one that is not tracked.
-    let prepare = |state: &mut State| match state.tracked.requests.plain(handle(state)) {
+    let prepare = |state: &mut LogState| match state.tracked.requests.plain(handle(state)) {
         Some((place, counted)) => (!counted.needs_status()).then_some(Some(place)),
         None => (!state.tracked.requests.has(handle(state))).then_some(None),
     };
     // SAFETY: by the caller's promise.
     let known = unsafe { entry::with_state(prepare) }?;
-    let quick = |state: &mut State, code| {
+    let quick = |state: &mut LogState, code| {
         let Some(place) = known.filter(|_| handle(state) == state.mpi.request_null) else {
             return code == SUCCESS;
         };
@@ -203,7 +206,7 @@ unsafe fn wait_outside(request: Ptr, real: impl FnOnce() -> c_int) -> Option<c_i
         state.is_done(&counted, None, code != SUCCESS);
         true
     };
-    let slow = |state: &mut State, code| {
+    let slow = |state: &mut LogState, code| {
         if !state.tracked.requests.is_empty() {
             // The call failed, and the state of its request is unknown.
             state.counting.miscounts();
@@ -224,7 +227,7 @@ unsafe fn wait_inside(
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> Option<c_int> {
-    let prepare = |state: &mut State| {
+    let prepare = |state: &mut LogState| {
         (state.has_room() && !device::is_there()).then_some(())?;
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(request) };
@@ -234,7 +237,7 @@ unsafe fn wait_inside(
     };
     // SAFETY: by the caller's promise.
     let (handle, at, ignored) = unsafe { entry::with_state(prepare) }?;
-    let mut own = Status::default();
+    let mut own = StatusBytes::default();
     let place = if status as usize == ignored { own.as_mut_ptr() } else { status };
     // SAFETY: the application's flag, if there is one.
     let flag_value = move || if flag.is_null() { 1 } else { unsafe { flag.read() } };
@@ -243,24 +246,25 @@ unsafe fn wait_inside(
         // SAFETY: as above.
         unsafe { flag.write(0) };
     }
-    let quick = |state: &mut State, code| {
-        let shape = Shape::of_requests(call, 1);
+    let quick = |state: &mut LogState, code| {
+        let shape = CallShape::of_requests(call, 1);
         if code != SUCCESS {
             return false;
         }
         if flag_value() == 0 {
             let parts = &mut state.recording.parts;
-            return parts.record_same(shape) || parts.record_in_room(shape, Outcome::of(SUCCESS));
+            return parts.record_same(shape)
+                || parts.record_in_room(shape, CallOutcome::of(SUCCESS));
         }
         // SAFETY: by the caller's promise, and MPI has written the status.
         let (after, status) =
-            unsafe { (state.mpi.read_handle(request), Status::read(&state.mpi, place)) };
+            unsafe { (state.mpi.read_handle(request), StatusBytes::read(&state.mpi, place)) };
         // SAFETY: MPI has completed the request.
         after == state.mpi.request_null && unsafe { completes(state, shape, at, status) }
     };
-    let slow = move |state: &mut State, code| {
+    let slow = move |state: &mut LogState, code| {
         let flag_after = flag_value();
-        let call = Completion::new(call, Kind::One, request, 1, status);
+        let call = Completion::new(call, CompletionKind::One, request, 1, status);
         let call = Completion { flag, ..call };
         let mpi = state.mpi;
         // Restores the handle, as if the call were still to be made.
@@ -272,7 +276,7 @@ unsafe fn wait_inside(
             // SAFETY: as above; `status` has room for one unless it is ignored.
             unsafe {
                 mpi.write_handle(request, after);
-                Status::read(&mpi, place).write_all(&mpi, to);
+                StatusBytes::read(&mpi, place).write_all(&mpi, to);
                 if !flag.is_null() {
                     flag.write(flag_after);
                 }
@@ -288,27 +292,27 @@ unsafe fn wait_inside(
 
 /// Whether a request sends or receives one message, and is MPI's own.
 #[inline(always)]
-fn is_simple(known: &Request) -> bool {
-    let is_own = known.life == Life::Real && known.general.is_none();
+fn is_simple(known: &MpiRequest) -> bool {
+    let is_own = known.life == RequestLife::Real && known.general.is_none();
     let is_counted = match &known.counted {
         Counted::Nothing | Counted::Send { .. } => true,
         Counted::Receive(posted) => !posted.ticket().is_any(),
         Counted::Matched(_) | Counted::Collective(_) => false,
     };
-    let receives = known.is_message || matches!(known.target, Target::Nothing);
+    let receives = known.is_message || matches!(known.target, CallTarget::Nothing);
     is_own && is_counted && receives && !known.persistent && !known.cancelled
 }
 
 /// Whether a receive writes elements without gaps, or nothing.
 #[inline(always)]
-fn is_dense(types: &Types, target: &Target) -> bool {
+fn is_dense(types: &RecentTypes, target: &CallTarget) -> bool {
     match target {
-        Target::Nothing => true,
-        Target::Plain { datatype, .. } => {
+        CallTarget::Nothing => true,
+        CallTarget::Plain { datatype, .. } => {
             types.recent(*datatype).is_some_and(|datatype| datatype.is_dense)
         }
-        Target::One(block) => block.datatype.is_dense,
-        Target::Many(_) | Target::Lost => false,
+        CallTarget::One(block) => block.datatype.is_dense,
+        CallTarget::Many(_) | CallTarget::Lost => false,
     }
 }
 
@@ -317,7 +321,7 @@ fn is_dense(types: &Types, target: &Target) -> bool {
 /// # Safety
 /// `request` points to a handle.
 #[inline(always)]
-unsafe fn is_taken(state: &State, request: Ptr) -> bool {
+unsafe fn is_taken(state: &LogState, request: Ptr) -> bool {
     // SAFETY: by the caller's promise.
     state.tracked.requests.has(unsafe { state.mpi.read_handle(request) })
 }
@@ -329,9 +333,9 @@ unsafe fn is_taken(state: &State, request: Ptr) -> bool {
 /// `request` points to its handle.
 #[inline(always)]
 unsafe fn begins(
-    state: &mut State,
-    shape: Shape,
-    target: Target,
+    state: &mut LogState,
+    shape: CallShape,
+    target: CallTarget,
     is_message: bool,
     counted: Counted,
     request: Ptr,
@@ -356,20 +360,25 @@ unsafe fn begins(
 /// # Safety
 /// MPI has completed it.
 #[inline(always)]
-unsafe fn completes(state: &mut State, shape: Shape, at: EntryPosition, status: Status) -> bool {
-    let State { mpi, recording, tracked, objects, .. } = state;
+unsafe fn completes(
+    state: &mut LogState,
+    shape: CallShape,
+    at: EntryPosition,
+    status: StatusBytes,
+) -> bool {
+    let LogState { mpi, recording, tracked, objects, .. } = state;
     let Some(known) = tracked.requests.at_mut(at) else { return false };
     let (began, counted) = (known.began, known.counted);
     let block = match &known.target {
-        Target::Plain { buf, count, datatype } => {
+        CallTarget::Plain { buf, count, datatype } => {
             let Some(datatype) = objects.types.recent(*datatype) else { return false };
-            Some(Block { buf: *buf, count: *count, datatype: Rc::clone(datatype) })
+            Some(ElementBlock { buf: *buf, count: *count, datatype: Rc::clone(datatype) })
         }
-        Target::One(block) => Some(block.clone()),
+        CallTarget::One(block) => Some(block.clone()),
         _ => None,
     };
     let (target, payload) = match block {
-        None => (Target::Nothing, Payload::default()),
+        None => (CallTarget::Nothing, Payload::default()),
         Some(block) => {
             let bytes = status.received(mpi);
             // SAFETY: by the caller's promise; the memory was found not to be a device's.
@@ -377,13 +386,13 @@ unsafe fn completes(state: &mut State, shape: Shape, at: EntryPosition, status: 
                 packed(&mut recording.arena, &block.datatype, block.buf, block.count, bytes)
             };
             let Some(payload) = packed else { return false };
-            (Target::One(block), payload)
+            (CallTarget::One(block), payload)
         }
     };
     tracked.requests.retire_at(at);
     let link = state.is_done(&counted, None, false);
     let mut item = Item::new(status, target, payload);
     (item.began, item.link) = (began, link);
-    let outcome = Outcome { number: 1, items: Items::One(item), ..Outcome::of(SUCCESS) };
+    let outcome = CallOutcome { number: 1, items: Items::One(item), ..CallOutcome::of(SUCCESS) };
     state.recording.parts.record_in_room(shape, outcome)
 }

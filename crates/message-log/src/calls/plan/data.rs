@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use crate::pmpi::{Aint, Handle, Ptr};
+use crate::pmpi::{Aint, HandleWord, Ptr};
 
 /// Elements that a call sends or receives.
 #[derive(Clone, Copy, Debug)]
@@ -12,52 +12,52 @@ pub(crate) struct Elements {
     /// How many; per process where there are several.
     pub count: i64,
     /// The datatype of the elements.
-    pub datatype: Handle,
+    pub datatype: HandleWord,
 }
 
 impl Elements {
     /// With a count of either width.
-    pub(crate) fn new(buf: Ptr, count: impl Into<i64>, datatype: Handle) -> Elements {
+    pub(crate) fn new(buf: Ptr, count: impl Into<i64>, datatype: HandleWord) -> Elements {
         Elements { buf, count: count.into(), datatype }
     }
 }
 
 /// Counts for each process, of either width.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Counts {
+pub(crate) enum ProcessCounts {
     /// `const int *`.
     Narrow(*const c_int),
     /// `const MPI_Count *` and `const MPI_Aint *`.
     Wide(*const i64),
 }
 
-impl From<*const c_int> for Counts {
-    fn from(counts: *const c_int) -> Counts {
-        Counts::Narrow(counts)
+impl From<*const c_int> for ProcessCounts {
+    fn from(counts: *const c_int) -> ProcessCounts {
+        ProcessCounts::Narrow(counts)
     }
 }
 
-impl From<*const i64> for Counts {
-    fn from(counts: *const i64) -> Counts {
-        Counts::Wide(counts)
+impl From<*const i64> for ProcessCounts {
+    fn from(counts: *const i64) -> ProcessCounts {
+        ProcessCounts::Wide(counts)
     }
 }
 
-impl From<*const Aint> for Counts {
-    fn from(counts: *const Aint) -> Counts {
-        Counts::Wide(counts.cast())
+impl From<*const Aint> for ProcessCounts {
+    fn from(counts: *const Aint) -> ProcessCounts {
+        ProcessCounts::Wide(counts.cast())
     }
 }
 
-impl Counts {
+impl ProcessCounts {
     /// # Safety
     /// There are more than `n` counts.
     pub(super) unsafe fn get(self, n: usize) -> i64 {
         // SAFETY: by the caller's promise.
         unsafe {
             match self {
-                Counts::Narrow(counts) => i64::from(counts.add(n).read()),
-                Counts::Wide(counts) => counts.add(n).read(),
+                ProcessCounts::Narrow(counts) => i64::from(counts.add(n).read()),
+                ProcessCounts::Wide(counts) => counts.add(n).read(),
             }
         }
     }
@@ -65,25 +65,25 @@ impl Counts {
 
 /// One block of elements for each process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Blocks {
+pub(crate) struct ProcessBlocks {
     /// The base of the displacements.
     pub buf: Ptr,
     /// The number of elements of each block.
-    pub counts: Counts,
+    pub counts: ProcessCounts,
     /// The displacements of the blocks, in elements.
-    pub places: Counts,
+    pub places: ProcessCounts,
     /// The type of the elements.
-    pub datatype: Handle,
+    pub datatype: HandleWord,
 }
 
-impl Blocks {
+impl ProcessBlocks {
     /// With counts and places of either width.
     pub(crate) fn new(
         buf: Ptr,
-        counts: impl Into<Counts>,
-        places: impl Into<Counts>,
-        datatype: Handle,
-    ) -> Blocks {
-        Blocks { buf, counts: counts.into(), places: places.into(), datatype }
+        counts: impl Into<ProcessCounts>,
+        places: impl Into<ProcessCounts>,
+        datatype: HandleWord,
+    ) -> ProcessBlocks {
+        ProcessBlocks { buf, counts: counts.into(), places: places.into(), datatype }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::ffi::c_int;
 
-use crate::mpi::Mpi;
-use crate::pmpi::{self, Handle};
-use crate::state::State;
+use crate::mpi::MpiProperties;
+use crate::pmpi::{self, HandleWord};
+use crate::state::LogState;
 
 /// The processes that a process receives from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +17,17 @@ pub(crate) enum From {
 
 /// The processes of a communicator.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
-    mpi: Mpi,
-    comm: Handle,
+pub(super) struct CommunicatorProcesses {
+    mpi: MpiProperties,
+    comm: HandleWord,
     pub(super) rank: c_int,
     /// How many processes this one receives from: those of its group, or of the remote group.
     pub(super) peers: usize,
     pub(super) is_inter: bool,
 }
 
-impl Group {
-    pub(super) fn of(state: &State, comm: Handle) -> Group {
+impl CommunicatorProcesses {
+    pub(super) fn of(state: &LogState, comm: HandleWord) -> CommunicatorProcesses {
         let (mut rank, mut peers, mut inter) = (0, 0, 0);
         // SAFETY: the communicator that the application passed, and integers of ours.
         unsafe {
@@ -40,7 +40,7 @@ impl Group {
             }
         }
         let peers = usize::try_from(peers).unwrap_or(0);
-        Group { mpi: state.mpi, comm, rank, peers, is_inter: inter != 0 }
+        CommunicatorProcesses { mpi: state.mpi, comm, rank, peers, is_inter: inter != 0 }
     }
 
     /// Whether this process is the root.

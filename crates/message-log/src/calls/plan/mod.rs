@@ -10,35 +10,35 @@ mod group;
 
 use std::ffi::c_int;
 
-use message_log_core::log::{Call, Shape};
-use message_log_core::target::{Block, Target};
+use message_log_core::log::{Call, CallShape};
+use message_log_core::target::{CallTarget, ElementBlock};
 
-use crate::pmpi::{Handle, Ptr};
-use crate::state::State;
+use crate::pmpi::{HandleWord, Ptr};
+use crate::state::LogState;
 
-pub(crate) use data::{Blocks, Counts, Elements};
+pub(crate) use data::{Elements, ProcessBlocks, ProcessCounts};
+use group::CommunicatorProcesses;
 pub(crate) use group::From;
-use group::Group;
 
 /// A collective call's shape, and where this process receives.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct CollectivePlan {
     /// The shape that a replay compares.
-    pub shape: Shape,
+    pub shape: CallShape,
     /// Where it receives.
-    pub target: Target,
+    pub target: CallTarget,
 }
 
-impl Plan {
+impl CollectivePlan {
     /// The same, with the hash of what this process sends beside, if that is compared.
     ///
     /// # Safety
     /// The elements are those that the application passed to be sent, or in place of which others are.
-    unsafe fn sending(mut self, sent: &Elements, state: &mut State) -> Plan {
+    unsafe fn sending(mut self, sent: &Elements, state: &mut LogState) -> CollectivePlan {
         let Elements { buf, count, datatype } = *sent;
         if buf as usize != state.mpi.numbers.in_place {
             let datatype = state.mpi.abi.truncate(datatype);
-            let sent = Target::Plain { buf: buf as usize, count, datatype };
+            let sent = CallTarget::Plain { buf: buf as usize, count, datatype };
             // SAFETY: by the caller's promise.
             self.shape.sum = unsafe { state.sum_of_sent(self.shape.peer, &sent) };
         }
@@ -49,48 +49,48 @@ impl Plan {
 /// A target of elements of one count and type.
 fn elements(
     call: Call,
-    comm: Handle,
+    comm: HandleWord,
     peer: Option<c_int>,
     part: &Elements,
-    state: &mut State,
-) -> Shape {
+    state: &mut LogState,
+) -> CallShape {
     let datatype = state.mpi.abi.truncate(part.datatype);
     let comm = state.mpi.abi.truncate(comm);
     let size = state.objects.types.get(datatype).size;
-    Shape { comm, peer, count: part.count, size, ..Shape::new(call) }
+    CallShape { comm, peer, count: part.count, size, ..CallShape::new(call) }
 }
 
 /// A call in which this process receives nothing. If it takes no part at all, its count and type may be
 /// anything.
 fn nothing(
     call: Call,
-    comm: Handle,
+    comm: HandleWord,
     peer: Option<c_int>,
     sent: &Elements,
-    state: &mut State,
-) -> Plan {
+    state: &mut LogState,
+) -> CollectivePlan {
     let shape = match peer == Some(state.mpi.numbers.proc_null) {
-        true => Shape { peer, ..barrier(call, comm, state).shape },
+        true => CallShape { peer, ..barrier(call, comm, state).shape },
         false => elements(call, comm, peer, sent, state),
     };
-    Plan { shape, target: Target::Nothing }
+    CollectivePlan { shape, target: CallTarget::Nothing }
 }
 
 /// A call in which this process receives elements.
 fn plain(
     call: Call,
-    comm: Handle,
+    comm: HandleWord,
     peer: Option<c_int>,
     received: &Elements,
-    state: &mut State,
-) -> Plan {
+    state: &mut LogState,
+) -> CollectivePlan {
     let shape = elements(call, comm, peer, received, state);
-    let target = Target::Plain {
+    let target = CallTarget::Plain {
         buf: received.buf as usize,
         count: received.count,
         datatype: state.mpi.abi.truncate(received.datatype),
     };
-    Plan { shape, target }
+    CollectivePlan { shape, target }
 }
 
 /// A call in which this process receives blocks, one from each of `peers` processes.
@@ -99,15 +99,15 @@ fn plain(
 /// There are `peers` counts and displacements.
 unsafe fn blocks(
     call: Call,
-    comm: Handle,
+    comm: HandleWord,
     peer: Option<c_int>,
-    received: &Blocks,
+    received: &ProcessBlocks,
     peers: usize,
-    state: &mut State,
-) -> Plan {
+    state: &mut LogState,
+) -> CollectivePlan {
     let handle = state.mpi.abi.truncate(received.datatype);
     let datatype = state.objects.types.get(handle);
-    let mut all: Vec<Block> = Vec::new();
+    let mut all: Vec<ElementBlock> = Vec::new();
     let (mut total, mut end) = (0, None);
     for n in 0..peers {
         // SAFETY: by the caller's promise.
@@ -119,7 +119,7 @@ unsafe fn blocks(
         match all.last_mut() {
             // Adjacent blocks, the usual case, become one.
             Some(last) if end == Some(place) => last.count += count,
-            _ => all.push(Block {
+            _ => all.push(ElementBlock {
                 // Displacements may be negative.
                 buf: (received.buf as usize)
                     .wrapping_add_signed((place * datatype.extent) as isize),
@@ -130,14 +130,17 @@ unsafe fn blocks(
         end = Some(place + count);
     }
     let comm = state.mpi.abi.truncate(comm);
-    let shape = Shape { comm, peer, count: total, size: datatype.size, ..Shape::new(call) };
-    Plan { shape, target: Target::Many(all.into()) }
+    let shape = CallShape { comm, peer, count: total, size: datatype.size, ..CallShape::new(call) };
+    CollectivePlan { shape, target: CallTarget::Many(all.into()) }
 }
 
 /// `MPI_Barrier`.
-pub(crate) fn barrier(call: Call, comm: Handle, state: &mut State) -> Plan {
+pub(crate) fn barrier(call: Call, comm: HandleWord, state: &mut LogState) -> CollectivePlan {
     let comm = state.mpi.abi.truncate(comm);
-    Plan { shape: Shape { comm, ..Shape::new(call) }, target: Target::Nothing }
+    CollectivePlan {
+        shape: CallShape { comm, ..CallShape::new(call) },
+        target: CallTarget::Nothing,
+    }
 }
 
 /// `MPI_Bcast`.
@@ -148,10 +151,10 @@ pub(crate) unsafe fn bcast(
     call: Call,
     data: &Elements,
     root: c_int,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
-    match Group::of(state, comm).gets_from(root) {
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
+    match CommunicatorProcesses::of(state, comm).gets_from(root) {
         true => plain(call, comm, Some(root), data, state),
         // SAFETY: the root sends it, or this process takes no part.
         false => unsafe { nothing(call, comm, Some(root), data, state).sending(data, state) },
@@ -164,10 +167,10 @@ pub(crate) unsafe fn gather(
     sent: &Elements,
     received: &Elements,
     root: c_int,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
-    let group = Group::of(state, comm);
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
+    let group = CommunicatorProcesses::of(state, comm);
     let plan = match group.is_root(root) {
         false => nothing(call, comm, Some(root), sent, state),
         true => {
@@ -182,14 +185,14 @@ pub(crate) unsafe fn gather(
 /// What is gathered, with what this process sends to that: the root of another group sends nothing.
 ///
 /// # Safety
-/// As for [`Plan::sending`].
+/// As for [`CollectivePlan::sending`].
 unsafe fn gathered(
-    plan: Plan,
+    plan: CollectivePlan,
     sent: &Elements,
     root: c_int,
-    group: &Group,
-    state: &mut State,
-) -> Plan {
+    group: &CommunicatorProcesses,
+    state: &mut LogState,
+) -> CollectivePlan {
     match group.is_inter && group.is_root(root) {
         true => plan,
         // SAFETY: by the caller's promise.
@@ -201,12 +204,12 @@ unsafe fn gathered(
 pub(crate) unsafe fn gatherv(
     call: Call,
     sent: &Elements,
-    received: &Blocks,
+    received: &ProcessBlocks,
     root: c_int,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
-    let group = Group::of(state, comm);
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
+    let group = CommunicatorProcesses::of(state, comm);
     let plan = match group.is_root(root) {
         false => nothing(call, comm, Some(root), sent, state),
         // SAFETY: the root passes a count and a displacement for each process.
@@ -222,10 +225,10 @@ pub(crate) unsafe fn scatter(
     sent: &Elements,
     received: &Elements,
     root: c_int,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
-    let group = Group::of(state, comm);
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
+    let group = CommunicatorProcesses::of(state, comm);
     let plan = scatterv(call, received, root, comm, state);
     match group.is_root(root) {
         false => plan,
@@ -242,19 +245,19 @@ pub(crate) fn scatterv(
     call: Call,
     received: &Elements,
     root: c_int,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
-    let group = Group::of(state, comm);
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
+    let group = CommunicatorProcesses::of(state, comm);
     let in_place = received.buf as usize == state.mpi.numbers.in_place;
     let gets = group.gets_from(root) || !group.is_inter && !in_place;
     if gets {
         return plain(call, comm, Some(root), received, state);
     }
     // The count and the type are ignored at this process.
-    Plan {
-        shape: Shape { peer: Some(root), ..barrier(call, comm, state).shape },
-        target: Target::Nothing,
+    CollectivePlan {
+        shape: CallShape { peer: Some(root), ..barrier(call, comm, state).shape },
+        target: CallTarget::Nothing,
     }
 }
 
@@ -264,9 +267,9 @@ pub(crate) unsafe fn allgather(
     sent: &Elements,
     received: &Elements,
     from: From,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
     // SAFETY: by the caller's promise.
     unsafe { each(call, received, from, comm, state).sending(sent, state) }
 }
@@ -277,10 +280,10 @@ pub(crate) unsafe fn alltoall(
     sent: &Elements,
     received: &Elements,
     from: From,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
-    let peers = Group::of(state, comm).peers as i64;
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
+    let peers = CommunicatorProcesses::of(state, comm).peers as i64;
     let all = Elements { count: sent.count * peers, ..*sent };
     // SAFETY: by the caller's promise.
     unsafe { each(call, received, from, comm, state).sending(&all, state) }
@@ -290,11 +293,11 @@ pub(crate) unsafe fn alltoall(
 pub(crate) unsafe fn allgatherv(
     call: Call,
     sent: &Elements,
-    received: &Blocks,
+    received: &ProcessBlocks,
     from: From,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
     // SAFETY: by the caller's promise.
     unsafe { each_v(call, received, from, comm, state).sending(sent, state) }
 }
@@ -305,10 +308,10 @@ pub(crate) fn each(
     call: Call,
     received: &Elements,
     from: From,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
-    let peers = Group::of(state, comm).number(from) as i64;
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
+    let peers = CommunicatorProcesses::of(state, comm).number(from) as i64;
     let all = Elements { count: received.count * peers, ..*received };
     plain(call, comm, None, &all, state)
 }
@@ -319,12 +322,12 @@ pub(crate) fn each(
 /// The requirements of the MPI call.
 pub(crate) unsafe fn each_v(
     call: Call,
-    received: &Blocks,
+    received: &ProcessBlocks,
     from: From,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
-    let peers = Group::of(state, comm).number(from);
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
+    let peers = CommunicatorProcesses::of(state, comm).number(from);
     // SAFETY: by the caller's promise, a count and a displacement for each process.
     unsafe { blocks(call, comm, None, received, peers, state) }
 }
@@ -338,14 +341,14 @@ pub(crate) unsafe fn each_v(
 pub(crate) unsafe fn each_w(
     call: Call,
     buf: Ptr,
-    counts: Counts,
-    places: Counts,
+    counts: ProcessCounts,
+    places: ProcessCounts,
     types: Ptr,
     from: From,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
-    let peers = Group::of(state, comm).number(from);
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
+    let peers = CommunicatorProcesses::of(state, comm).number(from);
     let mut all = Vec::new();
     let mut total = 0;
     for n in 0..peers {
@@ -359,15 +362,15 @@ pub(crate) unsafe fn each_w(
         total += count;
         let datatype = state.objects.types.get(handle);
         let buf = (buf as usize).wrapping_add_signed(place as isize);
-        all.push(Block { buf, count, datatype });
+        all.push(ElementBlock { buf, count, datatype });
     }
     let comm = state.mpi.abi.truncate(comm);
-    let shape = Shape { comm, count: total, ..Shape::new(call) };
-    Plan { shape, target: Target::Many(all.into()) }
+    let shape = CallShape { comm, count: total, ..CallShape::new(call) };
+    CollectivePlan { shape, target: CallTarget::Many(all.into()) }
 }
 
 /// What this process adds to a reduction: in place, it is where the result comes.
-fn added<'a>(sent: &'a Elements, result: &'a Elements, state: &State) -> &'a Elements {
+fn added<'a>(sent: &'a Elements, result: &'a Elements, state: &LogState) -> &'a Elements {
     match sent.buf as usize == state.mpi.numbers.in_place {
         true => result,
         false => sent,
@@ -380,10 +383,10 @@ pub(crate) unsafe fn reduce(
     sent: &Elements,
     data: &Elements,
     root: c_int,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
-    let group = Group::of(state, comm);
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
+    let group = CommunicatorProcesses::of(state, comm);
     let plan = match group.is_root(root) {
         true => plain(call, comm, Some(root), data, state),
         false => nothing(call, comm, Some(root), data, state),
@@ -397,9 +400,9 @@ pub(crate) unsafe fn result(
     call: Call,
     sent: &Elements,
     result: &Elements,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
     // SAFETY: by the caller's promise.
     unsafe { plain(call, comm, None, result, state).sending(added(sent, result, state), state) }
 }
@@ -409,9 +412,9 @@ pub(crate) fn result_block(
     call: Call,
     _: &Elements,
     result: &Elements,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
     plain(call, comm, None, result, state)
 }
 
@@ -420,10 +423,10 @@ pub(crate) unsafe fn exscan(
     call: Call,
     sent: &Elements,
     result: &Elements,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
-    let plan = match Group::of(state, comm).rank {
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
+    let plan = match CommunicatorProcesses::of(state, comm).rank {
         0 => nothing(call, comm, None, result, state),
         _ => plain(call, comm, None, result, state),
     };
@@ -438,12 +441,12 @@ pub(crate) unsafe fn exscan(
 pub(crate) unsafe fn reduce_scatter(
     call: Call,
     buf: Ptr,
-    counts: Counts,
-    datatype: Handle,
-    comm: Handle,
-    state: &mut State,
-) -> Plan {
-    let rank = usize::try_from(Group::of(state, comm).rank).unwrap_or(0);
+    counts: ProcessCounts,
+    datatype: HandleWord,
+    comm: HandleWord,
+    state: &mut LogState,
+) -> CollectivePlan {
+    let rank = usize::try_from(CommunicatorProcesses::of(state, comm).rank).unwrap_or(0);
     // SAFETY: by the caller's promise.
     let count = unsafe { counts.get(rank) };
     plain(call, comm, None, &Elements { buf, count, datatype }, state)

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 
 use anyhow::{bail, ensure, Context, Result};
 
-use super::room::{Piece, Room};
+use super::room::{CachePiece, CacheRoom};
 
 /// A version that was kept.
 #[derive(Debug)]
-struct Version {
+struct KeptVersion {
     bytes: u64,
     /// The offset of the version in the host buffer: behind the version before.
     host: u64,
     /// The place of the version in the device cache, if it is there.
-    device: Option<Vec<Piece>>,
+    device: Option<Vec<CachePiece>>,
     /// The version is complete in the device cache.
     arrived: bool,
     /// The version is complete in the host buffer.
@@ -29,7 +29,7 @@ struct Version {
 pub(crate) struct Move {
     pub version: u32,
     /// Its place in the device cache.
-    pub device: Vec<Piece>,
+    pub device: Vec<CachePiece>,
     /// Its place in the host buffer.
     pub host: u64,
     pub bytes: u64,
@@ -37,9 +37,9 @@ pub(crate) struct Move {
 
 /// Where a restore finds the bytes of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum RestoreSource {
     /// In the device cache.
-    Device(Vec<Piece>),
+    Device(Vec<CachePiece>),
     /// In the host buffer, at this offset.
     Host(u64),
     /// On the way to the device cache: wait.
@@ -48,9 +48,9 @@ pub(crate) enum Source {
 
 /// Where each version is.
 #[derive(Debug)]
-pub(crate) struct Ledger {
-    room: Room,
-    versions: Vec<Version>,
+pub(crate) struct StoreLedger {
+    room: CacheRoom,
+    versions: Vec<KeptVersion>,
     has_host: bool,
     host_end: u64,
     /// Captured and not yet flushed, the oldest first.
@@ -75,11 +75,11 @@ pub(crate) fn host_bytes(sizes: &[u64]) -> u64 {
     sizes.iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT)).sum()
 }
 
-impl Ledger {
+impl StoreLedger {
     /// Nothing kept, no room yet. Without a host buffer nothing is flushed.
-    pub(crate) fn new(has_host: bool) -> Ledger {
-        Ledger {
-            room: Room::default(),
+    pub(crate) fn new(has_host: bool) -> StoreLedger {
+        StoreLedger {
+            room: CacheRoom::default(),
             versions: Vec::new(),
             has_host,
             host_end: 0,
@@ -96,14 +96,14 @@ impl Ledger {
     }
 
     /// Room in the device cache for the next version, if there is any.
-    pub(crate) fn place(&mut self, bytes: u64) -> Option<Vec<Piece>> {
+    pub(crate) fn place(&mut self, bytes: u64) -> Option<Vec<CachePiece>> {
         self.room.take(bytes)
     }
 
     /// Makes room in the device cache: evicts the oldest restored version, else the oldest flushed
     /// one. Returns whether there was a version to evict.
     pub(crate) fn evict_oldest(&mut self) -> bool {
-        let free = |version: &&Version| {
+        let free = |version: &&KeptVersion| {
             version.device.is_some() && version.arrived && version.flushed && version.busy == 0
         };
         let found = self.versions.iter().position(|v| free(&v) && v.restored);
@@ -115,9 +115,9 @@ impl Ledger {
     }
 
     /// Notes that the next version is in the device cache.
-    pub(crate) fn captured(&mut self, bytes: u64, device: Vec<Piece>) {
+    pub(crate) fn captured(&mut self, bytes: u64, device: Vec<CachePiece>) {
         let number = self.versions.len() as u32;
-        self.versions.push(Version {
+        self.versions.push(KeptVersion {
             bytes,
             host: self.host_end,
             device: Some(device),
@@ -215,13 +215,13 @@ impl Ledger {
         version.busy -= 1;
     }
 
-    /// Where to restore a version from; keeps the version there until [`Ledger::restored`], and
+    /// Where to restore a version from; keeps the version there until [`StoreLedger::restored`], and
     /// expects it no more.
     ///
     /// # Errors
     /// The version was never kept, has another size, or was restored before it was flushed and
     /// given up.
-    pub(crate) fn source(&mut self, number: u32, bytes: u64) -> Result<Source> {
+    pub(crate) fn source(&mut self, number: u32, bytes: u64) -> Result<RestoreSource> {
         let version = self.versions.get_mut(number as usize);
         let version = version.with_context(|| format!("version {number} was never kept"))?;
         let kept = version.bytes;
@@ -229,10 +229,10 @@ impl Ledger {
         let source = match &version.device {
             Some(device) if version.arrived => {
                 version.busy += 1;
-                Source::Device(device.clone())
+                RestoreSource::Device(device.clone())
             }
-            Some(_) => return Ok(Source::Coming),
-            None if version.flushed => Source::Host(version.host),
+            Some(_) => return Ok(RestoreSource::Coming),
+            None if version.flushed => RestoreSource::Host(version.host),
             None => bail!("version {number} was restored already, and given up"),
         };
         self.expected.retain(|other| *other != number);
@@ -241,10 +241,10 @@ impl Ledger {
 
     /// A restore has ended. With a host buffer the version gives up its room in the device cache;
     /// if it was not flushed yet, it never will be: an adjoint run reads each version once.
-    pub(crate) fn restored(&mut self, number: u32, from: &Source) {
+    pub(crate) fn restored(&mut self, number: u32, from: &RestoreSource) {
         let version = &mut self.versions[number as usize];
         version.restored = true;
-        if matches!(from, Source::Device(_)) {
+        if matches!(from, RestoreSource::Device(_)) {
             version.busy -= 1;
         }
         self.give_up_restored(number);
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     /// Evicts until there is room, as a capture does.
-    fn place(ledger: &mut Ledger, bytes: u64) -> Option<Vec<Piece>> {
+    fn place(ledger: &mut StoreLedger, bytes: u64) -> Option<Vec<CachePiece>> {
         loop {
             match ledger.place(bytes) {
                 None if ledger.evict_oldest() => {}
@@ -305,13 +305,13 @@ mod tests {
         }
     }
 
-    fn capture(ledger: &mut Ledger) {
+    fn capture(ledger: &mut StoreLedger) {
         let at = place(ledger, 256).unwrap();
         ledger.captured(256, at);
     }
 
-    fn with_versions(room: u64, count: u32) -> Ledger {
-        let mut ledger = Ledger::new(true);
+    fn with_versions(room: u64, count: u32) -> StoreLedger {
+        let mut ledger = StoreLedger::new(true);
         ledger.grow(room * 256);
         for _ in 0..count {
             capture(&mut ledger);
@@ -321,7 +321,7 @@ mod tests {
         ledger
     }
 
-    fn restore(ledger: &mut Ledger, number: u32) -> Source {
+    fn restore(ledger: &mut StoreLedger, number: u32) -> RestoreSource {
         let source = ledger.source(number, 256).unwrap();
         ledger.restored(number, &source);
         source
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn nothing_leaves_before_it_was_flushed() {
-        let mut ledger = Ledger::new(true);
+        let mut ledger = StoreLedger::new(true);
         ledger.grow(256);
         capture(&mut ledger);
         assert_eq!(place(&mut ledger, 256), None);
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(place(&mut ledger, 256), None, "its flush is under way");
         ledger.flush_done(flush.version);
         assert!(place(&mut ledger, 256).is_some());
-        assert_eq!(ledger.source(0, 256).unwrap(), Source::Host(0));
+        assert_eq!(ledger.source(0, 256).unwrap(), RestoreSource::Host(0));
     }
 
     #[test]
@@ -358,7 +358,8 @@ mod tests {
     fn the_oldest_leave_first() {
         let mut ledger = with_versions(3, 5);
         assert_eq!(
-            [0, 1, 2, 3, 4].map(|n| matches!(ledger.source(n, 256).unwrap(), Source::Device(_))),
+            [0, 1, 2, 3, 4]
+                .map(|n| matches!(ledger.source(n, 256).unwrap(), RestoreSource::Device(_))),
             [false, false, true, true, true]
         );
     }
@@ -371,9 +372,9 @@ mod tests {
         restore(&mut ledger, 3);
         let fetch = ledger.next_fetch().unwrap();
         assert_eq!(fetch.version, 1);
-        assert_eq!(ledger.source(1, 256).unwrap(), Source::Coming);
+        assert_eq!(ledger.source(1, 256).unwrap(), RestoreSource::Coming);
         ledger.fetch_done(1);
-        assert!(matches!(ledger.source(1, 256).unwrap(), Source::Device(_)));
+        assert!(matches!(ledger.source(1, 256).unwrap(), RestoreSource::Device(_)));
     }
 
     #[test]
@@ -385,12 +386,15 @@ mod tests {
             ledger.fetch_done(wanted);
         }
         assert_eq!(ledger.next_fetch(), None);
-        assert!(matches!(ledger.source(4, 256).unwrap(), Source::Device(_)), "7 and 6 have left");
+        assert!(
+            matches!(ledger.source(4, 256).unwrap(), RestoreSource::Device(_)),
+            "7 and 6 have left"
+        );
         // The room of a restored version is filled before any other version is evicted.
         restore(&mut ledger, 0);
         assert_eq!(ledger.next_fetch().map(|fetch| fetch.version), Some(2));
         ledger.fetch_done(2);
-        assert!(matches!(ledger.source(5, 256).unwrap(), Source::Device(_)));
+        assert!(matches!(ledger.source(5, 256).unwrap(), RestoreSource::Device(_)));
     }
 
     #[test]
@@ -406,7 +410,7 @@ mod tests {
 
     #[test]
     fn what_was_restored_is_not_flushed_any_more_and_its_room_is_free_at_once() {
-        let mut ledger = Ledger::new(true);
+        let mut ledger = StoreLedger::new(true);
         ledger.grow(2 * 256);
         capture(&mut ledger);
         capture(&mut ledger);
@@ -423,7 +427,7 @@ mod tests {
 
     #[test]
     fn room_under_a_flush_comes_free_when_that_ends() {
-        let mut ledger = Ledger::new(true);
+        let mut ledger = StoreLedger::new(true);
         ledger.grow(256);
         capture(&mut ledger);
         let flush = ledger.next_flush().unwrap();
@@ -431,12 +435,16 @@ mod tests {
         assert_eq!(ledger.place(256), None, "the flush still reads it");
         ledger.flush_done(flush.version);
         assert!(ledger.place(256).is_some());
-        assert_eq!(ledger.source(0, 256).unwrap(), Source::Host(0), "it can be restored again");
+        assert_eq!(
+            ledger.source(0, 256).unwrap(),
+            RestoreSource::Host(0),
+            "it can be restored again"
+        );
     }
 
     #[test]
     fn without_a_host_buffer_nothing_is_flushed_and_nothing_makes_room() {
-        let mut ledger = Ledger::new(false);
+        let mut ledger = StoreLedger::new(false);
         ledger.grow(256);
         capture(&mut ledger);
         assert_eq!(ledger.next_flush(), None);

@@ -1,6 +1,6 @@
 //! A store of two levels, as the state of the art has it: captures within the device, flushes
 //! behind them in the order of captures, fetches ahead of restores. The baselines differ in how the
-//! memory of the levels comes to be, which is theirs ([`Memory`]).
+//! memory of the levels comes to be, which is theirs ([`LevelMemory`]).
 
 mod ledger;
 mod room;
@@ -15,22 +15,22 @@ use std::time::{Duration, Instant};
 use anyhow::{anyhow, bail, ensure, Context, Result};
 use device::Stream;
 
-use self::ledger::Source;
-use self::room::{runs, Piece};
+use self::ledger::RestoreSource;
+use self::room::{runs, CachePiece};
 use super::trace::NAME;
 use super::{Approach, Insight};
-use crate::cuda::{Address, Buffer, Device};
-use crate::plan::{Order, Plan};
-use crate::results::Hop;
-use crate::waits::{name, Waits, PIN};
+use crate::cuda::{Address, BenchDevice, CudaBuffer};
+use crate::plan::{PointPlan, RestoreSequence};
+use crate::results::HopFigures;
+use crate::waits::{name, WaitingTimes, PIN};
 use ::trace::metrics::Cause;
 use ::trace::{Activity, Recorder};
 
 pub(super) use self::ledger::host_bytes;
-pub(super) use self::shared::{Shared, Step};
+pub(super) use self::shared::{SharedStore, StoreStep};
 
 /// The memory of the levels, however it came to be.
-pub(super) trait Memory: Send + Sync {
+pub(super) trait LevelMemory: Send + Sync {
     /// The address of the device cache.
     fn device(&self) -> Address;
 
@@ -54,34 +54,34 @@ pub(super) trait Memory: Send + Sync {
     fn stop(&self);
 }
 
-pub(super) struct Store<'a> {
-    shared: Arc<Shared>,
+pub(super) struct TwoLevelStore<'a> {
+    shared: Arc<SharedStore>,
     workers: Vec<JoinHandle<()>>,
     stream: &'a Stream,
-    buffer: &'a Buffer,
+    buffer: &'a CudaBuffer,
     /// The order of restores that is known without hints; empty once the ledger has it.
     known: Vec<u32>,
     kept: u32,
-    waits: Waits,
+    waits: WaitingTimes,
 }
 
-impl<'a> Store<'a> {
-    /// A store on this memory. Its device cache has no bytes yet: [`Shared::grow`].
+impl<'a> TwoLevelStore<'a> {
+    /// A store on this memory. Its device cache has no bytes yet: [`SharedStore::grow`].
     pub(super) fn new(
-        plan: &Plan,
+        plan: &PointPlan,
         process: u32,
-        memory: Arc<dyn Memory>,
+        memory: Arc<dyn LevelMemory>,
         trace: Recorder,
-        (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
-    ) -> Result<Store<'a>> {
+        (device, stream, buffer): (&BenchDevice, &'a Stream, &'a CudaBuffer),
+    ) -> Result<TwoLevelStore<'a>> {
         let has_host = plan.host_cache > 0;
-        let shared = Shared::new(has_host, memory, device, trace);
+        let shared = SharedStore::new(has_host, memory, device, trace);
         let known = match plan.order {
-            Order::Random => Vec::new(),
-            Order::Reverse | Order::Same => plan.restores(process),
+            RestoreSequence::Random => Vec::new(),
+            RestoreSequence::Reverse | RestoreSequence::Same => plan.restores(process),
         };
-        let (workers, waits) = (Vec::new(), Waits::default());
-        let mut store = Store { shared, workers, stream, buffer, known, kept: 0, waits };
+        let (workers, waits) = (Vec::new(), WaitingTimes::default());
+        let mut store = TwoLevelStore { shared, workers, stream, buffer, known, kept: 0, waits };
         if has_host {
             store.spawn("flush", worker::flush)?;
             store.spawn("fetch", worker::fetch)?;
@@ -93,7 +93,7 @@ impl<'a> Store<'a> {
     pub(super) fn spawn(
         &mut self,
         name: &str,
-        work: impl FnOnce(&Arc<Shared>) -> Result<()> + Send + 'static,
+        work: impl FnOnce(&Arc<SharedStore>) -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let shared = self.shared.clone();
         let owned = name.to_owned();
@@ -113,20 +113,24 @@ impl<'a> Store<'a> {
     }
 
     /// The state that the store shares with its workers.
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<SharedStore> {
         &self.shared
     }
 
     /// Counts what was made while the application waited, before the first checkpoint.
-    pub(super) fn made_up_front(&mut self, made: &[(Step, u64, Duration)], waits: Waits) {
+    pub(super) fn made_up_front(
+        &mut self,
+        made: &[(StoreStep, u64, Duration)],
+        waits: WaitingTimes,
+    ) {
         for (step, bytes, time) in made {
             self.shared.count(*step, *bytes, *time);
         }
         self.waits = waits;
     }
 
-    fn place(&mut self, bytes: u64) -> Result<Vec<Piece>> {
-        let Store { shared, waits, .. } = self;
+    fn place(&mut self, bytes: u64) -> Result<Vec<CachePiece>> {
+        let TwoLevelStore { shared, waits, .. } = self;
         let mut waited: Option<(Cause, Instant)> = None;
         let mut state = shared.lock();
         loop {
@@ -165,7 +169,7 @@ impl<'a> Store<'a> {
         }
     }
 
-    fn restore_from_device(&self, pieces: &[Piece], bytes: u64) -> Result<()> {
+    fn restore_from_device(&self, pieces: &[CachePiece], bytes: u64) -> Result<()> {
         let (to, cache) = (self.buffer.address(), self.shared.memory.device());
         for (at, piece) in runs(pieces, bytes) {
             // SAFETY: the version is complete there and stays until `restored`; the runs cover the
@@ -188,21 +192,21 @@ impl<'a> Store<'a> {
 }
 
 /// Adds bytes and time to a hop.
-pub(super) fn count(hop: &mut Hop, bytes: u64, time: Duration) {
+pub(super) fn count(hop: &mut HopFigures, bytes: u64, time: Duration) {
     hop.bytes += bytes;
     hop.seconds += time.as_secs_f64();
 }
 
 /// Counts the time that the application has waited, if it has: for this cause and since this
 /// moment.
-fn blocked(trace: &Recorder, waits: &mut Waits, waited: Option<(Cause, Instant)>) {
+fn blocked(trace: &Recorder, waits: &mut WaitingTimes, waited: Option<(Cause, Instant)>) {
     if let Some((cause, since)) = waited {
         let time = waits.since(name(cause), since);
         trace.blocked(cause, since, time);
     }
 }
 
-impl Approach for Store<'_> {
+impl Approach for TwoLevelStore<'_> {
     fn checkpoint(&mut self, version: u32, bytes: u64) -> Result<()> {
         ensure!(version == self.kept, "version {version} after {} others", self.kept);
         ensure!(
@@ -227,7 +231,7 @@ impl Approach for Store<'_> {
         self.kept += 1;
         shared.change(|state| {
             state.ledger.captured(bytes, place);
-            state.count(Step::Capture, bytes, time);
+            state.count(StoreStep::Capture, bytes, time);
         });
         Ok(())
     }
@@ -250,7 +254,7 @@ impl Approach for Store<'_> {
         let source = loop {
             state.sound()?;
             match state.ledger.source(version, bytes)? {
-                Source::Coming => {
+                RestoreSource::Coming => {
                     waited.get_or_insert_with(|| (Cause::Fetch, Instant::now()));
                     state = shared.wait(state);
                 }
@@ -261,12 +265,14 @@ impl Approach for Store<'_> {
         blocked(trace, &mut self.waits, waited);
         let since = Instant::now();
         let (hop, registering) = match &source {
-            Source::Device(pieces) => {
+            RestoreSource::Device(pieces) => {
                 self.restore_from_device(pieces, bytes)?;
-                (Step::FromDevice, Duration::ZERO)
+                (StoreStep::FromDevice, Duration::ZERO)
             }
-            Source::Host(place) => (Step::FromHost, self.restore_from_host(*place, bytes)?),
-            Source::Coming => return Ok(()),
+            RestoreSource::Host(place) => {
+                (StoreStep::FromHost, self.restore_from_host(*place, bytes)?)
+            }
+            RestoreSource::Coming => return Ok(()),
         };
         self.stream.synchronize()?;
         let time = since.elapsed();
@@ -283,7 +289,7 @@ impl Approach for Store<'_> {
         Ok(())
     }
 
-    fn waits(&self) -> Result<Waits> {
+    fn waits(&self) -> Result<WaitingTimes> {
         Ok(self.waits.clone())
     }
 
@@ -302,7 +308,7 @@ impl Approach for Store<'_> {
     }
 }
 
-impl Drop for Store<'_> {
+impl Drop for TwoLevelStore<'_> {
     fn drop(&mut self) {
         self.shared.change(|state| state.stopping = true);
         self.shared.memory.stop();
@@ -320,13 +326,13 @@ impl Drop for Store<'_> {
 mod tests {
     use super::super::tests::{plan, Application};
     use super::*;
-    use crate::plan::{ApproachName, Hints};
+    use crate::plan::{ApproachName, HintAmount};
     use xtask::on_device;
 
     /// A device cache that never gets any room.
     struct Nothing;
 
-    impl Memory for Nothing {
+    impl LevelMemory for Nothing {
         fn device(&self) -> Address {
             0
         }
@@ -355,14 +361,18 @@ mod tests {
     fn what_ends_in_the_background_ends_the_applications_waiting() {
         on_device::run(|| {
             let application = Application::new();
-            let plan = plan(ApproachName::DirectPin, Order::Reverse, Hints::None);
+            let plan = plan(ApproachName::DirectPin, RestoreSequence::Reverse, HintAmount::None);
             let given = (&application.device, &application.stream, &application.buffer);
             for (work, said) in [
-                ((|_| panic!("as the test wants")) as fn(&Arc<Shared>) -> Result<()>, "panicked"),
+                (
+                    (|_| panic!("as the test wants")) as fn(&Arc<SharedStore>) -> Result<()>,
+                    "panicked",
+                ),
                 (|_| bail!("the 7th failure"), "the 7th failure"),
             ] {
                 let mut store =
-                    Store::new(&plan, 0, Arc::new(Nothing), Recorder::off(), given).unwrap();
+                    TwoLevelStore::new(&plan, 0, Arc::new(Nothing), Recorder::off(), given)
+                        .unwrap();
                 store.spawn("map", work).unwrap();
                 let error = format!("{:#}", store.checkpoint(0, 4).unwrap_err());
                 assert!(error.contains(said) && error.contains("map"), "{error}");

@@ -7,12 +7,12 @@ const GRANULE: u64 = 256;
 
 /// A run of bytes of the device cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct CachePiece {
     pub offset: u64,
     pub len: u64,
 }
 
-impl Piece {
+impl CachePiece {
     fn end(&self) -> u64 {
         self.offset + self.len
     }
@@ -20,17 +20,17 @@ impl Piece {
 
 /// The room of the cache.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct CacheRoom {
     capacity: u64,
     /// No two of them touch each other; what was given back last stands behind.
-    free: VecDeque<Piece>,
+    free: VecDeque<CachePiece>,
 }
 
-impl Room {
+impl CacheRoom {
     /// Adds `bytes` behind the end.
     pub(super) fn grow(&mut self, bytes: u64) {
         let len = bytes - bytes % GRANULE;
-        self.give_back(Piece { offset: self.capacity, len });
+        self.give_back(CachePiece { offset: self.capacity, len });
         self.capacity += len;
     }
 
@@ -43,7 +43,7 @@ impl Room {
     }
 
     /// Takes room for `bytes`, if there is as much, in one piece or in several.
-    pub(super) fn take(&mut self, bytes: u64) -> Option<Vec<Piece>> {
+    pub(super) fn take(&mut self, bytes: u64) -> Option<Vec<CachePiece>> {
         let mut need = bytes.next_multiple_of(GRANULE);
         if need > self.capacity - self.taken() {
             return None;
@@ -52,7 +52,8 @@ impl Room {
         while need > 0 {
             let mut piece = self.free.pop_front()?;
             if piece.len > need {
-                self.free.push_front(Piece { offset: piece.offset + need, len: piece.len - need });
+                self.free
+                    .push_front(CachePiece { offset: piece.offset + need, len: piece.len - need });
                 piece.len = need;
             }
             need -= piece.len;
@@ -61,13 +62,13 @@ impl Room {
         Some(taken)
     }
 
-    /// Gives back what [`Room::take`] gave.
-    pub(super) fn release(&mut self, pieces: &[Piece]) {
+    /// Gives back what [`CacheRoom::take`] gave.
+    pub(super) fn release(&mut self, pieces: &[CachePiece]) {
         pieces.iter().for_each(|piece| self.give_back(*piece));
     }
 
     /// Joins a piece with those that it touches.
-    fn give_back(&mut self, mut piece: Piece) {
+    fn give_back(&mut self, mut piece: CachePiece) {
         if piece.len == 0 {
             return;
         }
@@ -85,11 +86,14 @@ impl Room {
 
 /// The runs of the first `bytes` bytes in `pieces`: for each, its place among those bytes, and
 /// where it lies.
-pub(super) fn runs(pieces: &[Piece], bytes: u64) -> impl Iterator<Item = (u64, Piece)> + '_ {
+pub(super) fn runs(
+    pieces: &[CachePiece],
+    bytes: u64,
+) -> impl Iterator<Item = (u64, CachePiece)> + '_ {
     pieces.iter().scan(0, move |done, piece| {
         let (at, len) = (*done, piece.len.min(bytes - *done));
         *done += len;
-        (len > 0).then_some((at, Piece { len, ..*piece }))
+        (len > 0).then_some((at, CachePiece { len, ..*piece }))
     })
 }
 
@@ -105,7 +109,7 @@ mod tests {
     fn room_has_one_owner_and_none_is_lost() {
         let step = (0_u8..4, 1_u64..3000, any::<prop::sample::Index>());
         proptest!(|(steps in prop::collection::vec(step, 0..200))| {
-            let (mut room, mut held) = (Room::default(), Vec::<(u64, Vec<Piece>)>::new());
+            let (mut room, mut held) = (CacheRoom::default(), Vec::<(u64, Vec<CachePiece>)>::new());
             for (kind, bytes, which) in steps {
                 let taken: u64 = held.iter().map(|(bytes, _)| bytes.next_multiple_of(GRANULE)).sum();
                 prop_assert_eq!(room.taken(), taken);
@@ -122,7 +126,7 @@ mod tests {
                         held.extend(pieces.map(|pieces| (bytes, pieces)));
                     }
                 }
-                let mut all: Vec<Piece> = held.iter().flat_map(|(_, pieces)| pieces.clone()).collect();
+                let mut all: Vec<CachePiece> = held.iter().flat_map(|(_, pieces)| pieces.clone()).collect();
                 all.sort_by_key(|piece| piece.offset);
                 prop_assert!(all.iter().all(|piece| piece.offset % GRANULE == 0 && piece.len > 0));
                 prop_assert!(all.windows(2).all(|two| two[0].end() <= two[1].offset));
@@ -133,7 +137,7 @@ mod tests {
                 room.release(pieces);
             }
             // All in one piece again.
-            let whole = Piece { offset: 0, len: room.capacity() };
+            let whole = CachePiece { offset: 0, len: room.capacity() };
             prop_assert_eq!(room.take(whole.len).unwrap_or_default().len(), usize::from(whole.len > 0));
         });
     }
@@ -141,7 +145,7 @@ mod tests {
     /// Catches room that is scattered where versions leave in the order in which they came.
     #[test]
     fn first_in_first_out_is_a_ring() {
-        let mut room = Room::default();
+        let mut room = CacheRoom::default();
         room.grow(10 * GRANULE);
         let mut held: VecDeque<_> = (0..3).map(|_| room.take(3 * GRANULE).unwrap()).collect();
         for _ in 0..20 {
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn runs_cover_what_is_asked_for_and_no_more() {
-        let piece = |offset, len| Piece { offset, len };
+        let piece = |offset, len| CachePiece { offset, len };
         let pieces = [piece(512, 256), piece(0, 256)];
         assert_eq!(runs(&pieces, 300).collect::<Vec<_>>(), [(0, pieces[0]), (256, piece(0, 44))]);
         assert_eq!(runs(&pieces, 256).collect::<Vec<_>>(), [(0, pieces[0])]);

@@ -7,16 +7,16 @@ use std::time::Duration;
 use ::trace::{Counter, Recorder};
 use anyhow::{anyhow, Result};
 
-use super::ledger::Ledger;
-use super::{count, Memory};
+use super::ledger::StoreLedger;
+use super::{count, LevelMemory};
 use crate::approach::trace::NAME;
-use crate::cuda::Device;
-use crate::results::Hop;
+use crate::cuda::BenchDevice;
+use crate::results::HopFigures;
 use crate::waits::PIN;
 
 /// A way to move bytes or to make memory usable.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
+pub(crate) enum StoreStep {
     /// A copy into the device cache.
     Capture,
     /// A copy from the device cache to the host buffer.
@@ -41,51 +41,51 @@ pub(crate) enum Step {
 const STEPS: [&str; 9] = ["AtoD", "DtoH", "HtoD", "DtoA", "HtoA", "map", "touch", "register", PIN];
 
 /// The state under the lock.
-pub(crate) struct State {
+pub(crate) struct StoreState {
     /// Where each version is.
-    pub ledger: Ledger,
+    pub ledger: StoreLedger,
     /// The device cache is still to get more memory.
     pub growing: bool,
     /// Why the background failed.
     pub failed: Option<String>,
     /// The store ends.
     pub stopping: bool,
-    /// The figures of each [`Step`], by its number.
-    hops: [Hop; STEPS.len()],
+    /// The figures of each [`StoreStep`], by its number.
+    hops: [HopFigures; STEPS.len()],
     /// Bytes taken in each level, as last told to the timeline.
     recorded: [u64; 2],
 }
 
 /// What the application's thread and the workers share.
-pub(crate) struct Shared {
-    state: Mutex<State>,
+pub(crate) struct SharedStore {
+    state: Mutex<StoreState>,
     changed: Condvar,
     /// The memory of the levels.
-    pub memory: Arc<dyn Memory>,
-    pub device: Device,
+    pub memory: Arc<dyn LevelMemory>,
+    pub device: BenchDevice,
     pub trace: Recorder,
 }
 
-pub(super) type Locked<'a> = MutexGuard<'a, State>;
+pub(super) type Locked<'a> = MutexGuard<'a, StoreState>;
 
-impl Shared {
+impl SharedStore {
     /// A store that has kept nothing and made nothing yet.
     pub(crate) fn new(
         has_host: bool,
-        memory: Arc<dyn Memory>,
-        device: &Device,
+        memory: Arc<dyn LevelMemory>,
+        device: &BenchDevice,
         trace: Recorder,
-    ) -> Arc<Shared> {
-        let state = State {
-            ledger: Ledger::new(has_host),
+    ) -> Arc<SharedStore> {
+        let state = StoreState {
+            ledger: StoreLedger::new(has_host),
             growing: true,
             failed: None,
             stopping: false,
-            hops: STEPS.map(Hop::named),
+            hops: STEPS.map(HopFigures::named),
             recorded: [0; 2],
         };
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        Arc::new(Shared { state, changed, memory, device: device.clone(), trace })
+        Arc::new(SharedStore { state, changed, memory, device: device.clone(), trace })
     }
 
     /// Waits for the lock.
@@ -99,7 +99,7 @@ impl Shared {
     }
 
     /// Changes something, and lets all look again.
-    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut StoreState) -> R) -> R {
         let mut state = self.lock();
         let result = change(&mut state);
         self.record(&mut state);
@@ -110,7 +110,7 @@ impl Shared {
 
     /// Tells the timeline which versions have left the device cache and how much is taken: after
     /// each change of the ledger and before anybody else sees it, so that the curves are in order.
-    pub(crate) fn record(&self, state: &mut State) {
+    pub(crate) fn record(&self, state: &mut StoreState) {
         let evicted = state.ledger.take_evicted();
         if !self.trace.is_on() {
             return;
@@ -136,7 +136,7 @@ impl Shared {
     }
 
     /// Counts bytes that were moved or made usable.
-    pub(crate) fn count(&self, step: Step, bytes: u64, time: Duration) {
+    pub(crate) fn count(&self, step: StoreStep, bytes: u64, time: Duration) {
         self.lock().count(step, bytes, time);
     }
 
@@ -153,14 +153,14 @@ impl Shared {
     }
 }
 
-impl State {
+impl StoreState {
     /// Counts bytes that were moved or made usable.
-    pub(crate) fn count(&mut self, step: Step, bytes: u64, time: Duration) {
+    pub(crate) fn count(&mut self, step: StoreStep, bytes: u64, time: Duration) {
         count(&mut self.hops[step as usize], bytes, time);
     }
 
     /// The hops that moved or made any bytes.
-    pub(crate) fn hops(&self) -> Vec<Hop> {
+    pub(crate) fn hops(&self) -> Vec<HopFigures> {
         self.hops.iter().filter(|hop| hop.bytes > 0).cloned().collect()
     }
 

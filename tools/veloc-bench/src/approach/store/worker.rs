@@ -8,46 +8,46 @@ use ::trace::Activity;
 use anyhow::Result;
 use device::{Event, Stream, WaitMode};
 
-use super::ledger::{Ledger, Move};
-use super::{runs, Shared, Step};
+use super::ledger::{Move, StoreLedger};
+use super::{runs, SharedStore, StoreStep};
 
 /// Copies that a worker has queued at once: while it learns that one is done, the next one runs.
 const QUEUED: usize = 3;
 
 /// Flushing or fetching.
-struct Direction {
-    next: fn(&mut Ledger) -> Option<Move>,
+struct CopyDirection {
+    next: fn(&mut StoreLedger) -> Option<Move>,
     down: bool,
-    done: fn(&mut Ledger, u32),
+    done: fn(&mut StoreLedger, u32),
     activity: Activity,
-    step: Step,
+    step: StoreStep,
 }
 
 /// Copies captured versions to the host buffer, until the store ends.
-pub(super) fn flush(shared: &Arc<Shared>) -> Result<()> {
-    let direction = Direction {
-        next: Ledger::next_flush,
+pub(super) fn flush(shared: &Arc<SharedStore>) -> Result<()> {
+    let direction = CopyDirection {
+        next: StoreLedger::next_flush,
         down: true,
-        done: Ledger::flush_done,
+        done: StoreLedger::flush_done,
         activity: Activity::Flush,
-        step: Step::Flush,
+        step: StoreStep::Flush,
     };
     carry(shared, &direction)
 }
 
 /// Copies versions that will be restored to the device cache, until the store ends.
-pub(super) fn fetch(shared: &Arc<Shared>) -> Result<()> {
-    let direction = Direction {
-        next: Ledger::next_fetch,
+pub(super) fn fetch(shared: &Arc<SharedStore>) -> Result<()> {
+    let direction = CopyDirection {
+        next: StoreLedger::next_fetch,
         down: false,
-        done: Ledger::fetch_done,
+        done: StoreLedger::fetch_done,
         activity: Activity::Fetch,
-        step: Step::Fetch,
+        step: StoreStep::Fetch,
     };
     carry(shared, &direction)
 }
 
-fn queue(shared: &Shared, stream: &Stream, next: &Move, down: bool) -> Result<()> {
+fn queue(shared: &SharedStore, stream: &Stream, next: &Move, down: bool) -> Result<()> {
     let memory = &shared.memory;
     if down {
         memory.await_host(next.host + next.bytes)?;
@@ -71,7 +71,7 @@ fn queue(shared: &Shared, stream: &Stream, next: &Move, down: bool) -> Result<()
 
 /// Queues copy after copy and tells the ledger of each that is done. Returns when the store ends,
 /// and after an error, with no copy under way.
-fn carry(shared: &Arc<Shared>, direction: &Direction) -> Result<()> {
+fn carry(shared: &Arc<SharedStore>, direction: &CopyDirection) -> Result<()> {
     let stream = Stream::new(&shared.device)?;
     let carried = carry_on(shared, direction, &stream);
     let ended = stream.synchronize();
@@ -79,7 +79,7 @@ fn carry(shared: &Arc<Shared>, direction: &Direction) -> Result<()> {
     Ok(ended?)
 }
 
-fn carry_on(shared: &Shared, direction: &Direction, stream: &Stream) -> Result<()> {
+fn carry_on(shared: &SharedStore, direction: &CopyDirection, stream: &Stream) -> Result<()> {
     let mut events = (0..QUEUED)
         .map(|_| Event::new(&shared.device, WaitMode::Spin))
         .collect::<errors::Result<Vec<_>>>()?;
@@ -89,13 +89,13 @@ fn carry_on(shared: &Shared, direction: &Direction, stream: &Stream) -> Result<(
     loop {
         if let Some(event) = events.pop() {
             let next = match await_move(shared, direction.next, queued.is_empty()) {
-                Next::Move(next) => next,
-                Next::None => {
+                NextMove::Move(next) => next,
+                NextMove::None => {
                     events.push(event);
                     complete(shared, direction, &mut queued, &mut events, &mut since)?;
                     continue;
                 }
-                Next::End => return Ok(()),
+                NextMove::End => return Ok(()),
             };
             if queued.is_empty() {
                 since = Instant::now();
@@ -111,8 +111,8 @@ fn carry_on(shared: &Shared, direction: &Direction, stream: &Stream) -> Result<(
 
 /// Waits for the oldest copy.
 fn complete(
-    shared: &Shared,
-    direction: &Direction,
+    shared: &SharedStore,
+    direction: &CopyDirection,
     queued: &mut VecDeque<(Move, Event)>,
     events: &mut Vec<Event>,
     since: &mut Instant,
@@ -131,7 +131,7 @@ fn complete(
 }
 
 /// What a worker does next.
-enum Next {
+enum NextMove {
     Move(Move),
     /// Nothing can be moved now.
     None,
@@ -140,18 +140,22 @@ enum Next {
 }
 
 /// The next move that `next` finds; if `wait`, not before there is one.
-fn await_move(shared: &Shared, next: fn(&mut Ledger) -> Option<Move>, wait: bool) -> Next {
+fn await_move(
+    shared: &SharedStore,
+    next: fn(&mut StoreLedger) -> Option<Move>,
+    wait: bool,
+) -> NextMove {
     let mut state = shared.lock();
     loop {
         if state.stopping || state.failed.is_some() {
-            return Next::End;
+            return NextMove::End;
         }
         if let Some(found) = next(&mut state.ledger) {
             shared.record(&mut state);
-            return Next::Move(found);
+            return NextMove::Move(found);
         }
         if !wait {
-            return Next::None;
+            return NextMove::None;
         }
         state = shared.wait(state);
     }

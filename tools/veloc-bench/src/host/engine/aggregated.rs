@@ -21,10 +21,10 @@ use os::size;
 use recovery::Process;
 use tempfile::TempDir;
 
-use super::host::Memory;
+use super::host::TouchedMemory;
 use super::tell;
 use crate::child::{ready, say, wait, Child};
-use crate::host::{Figure, Goal};
+use crate::host::{Goal, MeasuredFigure};
 
 /// Processes that write together.
 const RANKS: u32 = 4;
@@ -46,7 +46,7 @@ pub(super) fn run(bytes: u64, repeats: u32) -> Result<()> {
     let mut members = (0..RANKS)
         .map(|rank| member_process(folder.path(), rank, bytes, repeats))
         .collect::<Result<Vec<_>>>()?;
-    let memory = Memory::new(bytes as usize)?;
+    let memory = TouchedMemory::new(bytes as usize)?;
     let (mut rates, mut copies, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
     // The processes have started and wait for the first step.
     for round in 0..=repeats {
@@ -64,14 +64,14 @@ pub(super) fn run(bytes: u64, repeats: u32) -> Result<()> {
         }
     }
     let whole = size::show(u64::from(RANKS) * bytes);
-    tell(&Figure::new(format!("write of {whole} by one process"), "GB/s", rates))?;
-    let figure = Figure::new(
+    tell(&MeasuredFigure::new(format!("write of {whole} by one process"), "GB/s", rates))?;
+    let figure = MeasuredFigure::new(
         format!("{whole} to one aggregated file, {RANKS} processes"),
         "x its rate",
         copies,
     );
     tell(&figure.with_goal(LEAST))?;
-    let figure = Figure::new(
+    let figure = MeasuredFigure::new(
         format!("sync checkpoint of {whole}, scratch and aggregated, {RANKS} processes"),
         "x two writes",
         wholes,
@@ -86,7 +86,7 @@ pub(super) fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Resu
     let text = text.replace("DIR", &folder.to_string_lossy());
     let (config, _) = Config::from_text(&text, |_| None)?;
     let engine = Engine::start(config, Process { rank, ranks: RANKS, run: 0 }, None)?;
-    let memory = Memory::new(bytes as usize)?;
+    let memory = TouchedMemory::new(bytes as usize)?;
     let region = Place::plain(0, memory.address().cast(), bytes as usize);
     let offset = u64::from(rank) * file_len(bytes)?;
     ready()?;
@@ -136,7 +136,7 @@ fn step(members: &mut [Child]) -> Result<f64> {
 
 /// Seconds to write the bytes of all processes to a new file that takes the place of the one
 /// before.
-fn bare(folder: &Path, number: u32, memory: &Memory) -> Result<f64> {
+fn bare(folder: &Path, number: u32, memory: &TouchedMemory) -> Result<f64> {
     let since = Instant::now();
     let temporary = folder.join("temporary");
     let output = File::create(&temporary)?;

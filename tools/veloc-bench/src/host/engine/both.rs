@@ -13,11 +13,11 @@ use std::thread;
 use anyhow::{anyhow, Context, Result};
 use tempfile::TempDir;
 
-use super::host::Memory;
-use super::job::{Job, NAME};
+use super::host::TouchedMemory;
+use super::job::{BenchJob, NAME};
 use super::storage::{seconds, BLOCK, LARGE, SMALL, VERSIONS};
 use super::tell;
-use crate::host::{Figure, Goal};
+use crate::host::{Goal, MeasuredFigure};
 
 /// What is forced to the storage (`sync_files`): the persistent file, or nothing.
 const FORCED: [(&str, bool); 2] = [("none", false), ("data", true)];
@@ -71,17 +71,17 @@ impl Folders {
         )
     }
 
-    fn bare<'a>(&'a self, memory: &'a Memory) -> [Bare<'a>; 2] {
-        [&self.scratch, &self.persistent].map(|folder| Bare { folder: folder.path(), memory })
+    fn bare<'a>(&'a self, memory: &'a TouchedMemory) -> [BareFiles<'a>; 2] {
+        [&self.scratch, &self.persistent].map(|folder| BareFiles { folder: folder.path(), memory })
     }
 }
 
 fn large(scratch: &Path, (sync, forced): (&str, bool), more: &str, repeats: u32) -> Result<()> {
-    let application = Memory::new(LARGE)?;
+    let application = TouchedMemory::new(LARGE)?;
     for mode in MODES {
         let folders = Folders::new(scratch)?;
         let [first, second] = folders.bare(&application);
-        let job = Job::start(&folders.configuration(mode, sync))?;
+        let job = BenchJob::start(&folders.configuration(mode, sync))?;
         // SAFETY: `application` outlives the job's last call, and nothing refers to its bytes.
         unsafe { job.protect(0, application.address(), LARGE)? };
         if mode == "async" {
@@ -113,24 +113,29 @@ fn large(scratch: &Path, (sync, forced): (&str, bool), more: &str, repeats: u32)
             }
         }
         let what = format!("sync_files = {sync}, mode = {mode}{more}");
-        tell(&Figure::new(format!("two writes of 256 MiB at once, {what}"), "ms", floors))?;
-        let figure =
-            Figure::new(format!("256 MiB until persistent, {what}"), "x the writes", ratios);
+        tell(&MeasuredFigure::new(format!("two writes of 256 MiB at once, {what}"), "ms", floors))?;
+        let figure = MeasuredFigure::new(
+            format!("256 MiB until persistent, {what}"),
+            "x the writes",
+            ratios,
+        );
         tell(&figure.with_goal(Goal::AtMost(1.15)))?;
         let unit = "x a write and a copy, none forced";
-        let figure = Figure::new(format!("256 MiB until persistent, {what}"), unit, beside_copy);
+        let figure =
+            MeasuredFigure::new(format!("256 MiB until persistent, {what}"), unit, beside_copy);
         tell(&if forced { figure } else { figure.with_goal(Goal::AtMost(1.0)) })?;
     }
     Ok(())
 }
 
 fn small(scratch: &Path, (sync, forced): (&str, bool), more: &str, repeats: u32) -> Result<()> {
-    let application = Memory::new(SMALL)?;
+    let application = TouchedMemory::new(SMALL)?;
     for mode in MODES {
         let folders = Folders::new(scratch)?;
         let [first, second] = folders.bare(&application);
-        let job =
-            Job::start(&folders.configuration(mode, sync).replace("_size = 1", "_size = 64M"))?;
+        let job = BenchJob::start(
+            &folders.configuration(mode, sync).replace("_size = 1", "_size = 64M"),
+        )?;
         // SAFETY: as above.
         unsafe { job.protect(0, application.address(), SMALL)? };
         let mut buffer = vec![0; COPY];
@@ -162,20 +167,20 @@ fn small(scratch: &Path, (sync, forced): (&str, bool), more: &str, repeats: u32)
             }
         }
         let what = format!("4 KiB, sync_files = {sync}, mode = {mode}{more}");
-        tell(&Figure::new(what.clone(), "a second", rates))?;
-        tell(&Figure::new(what.clone(), "x two writes", ratios))?;
-        tell(&Figure::new(what, "x a write and a copy, none forced", beside_copy))?;
+        tell(&MeasuredFigure::new(what.clone(), "a second", rates))?;
+        tell(&MeasuredFigure::new(what.clone(), "x two writes", ratios))?;
+        tell(&MeasuredFigure::new(what, "x a write and a copy, none forced", beside_copy))?;
     }
     Ok(())
 }
 
 /// Files of the same bytes, written without the library.
-struct Bare<'a> {
+struct BareFiles<'a> {
     folder: &'a Path,
-    memory: &'a Memory,
+    memory: &'a TouchedMemory,
 }
 
-impl Bare<'_> {
+impl BareFiles<'_> {
     fn path(&self, version: i32) -> PathBuf {
         self.folder.join(version.to_string())
     }
@@ -207,7 +212,7 @@ impl Bare<'_> {
     }
 
     /// The same as a copy of another one's.
-    fn copy(&self, of: &Bare<'_>, version: i32, buffer: &mut [u8]) -> Result<()> {
+    fn copy(&self, of: &BareFiles<'_>, version: i32, buffer: &mut [u8]) -> Result<()> {
         let temporary = self.folder.join("temporary");
         let (mut input, mut output) = (File::open(of.path(version))?, File::create(&temporary)?);
         loop {

@@ -10,9 +10,9 @@ use veloc_client::capi::VELOC_Set_stream;
 
 use super::awake::Awake;
 use super::host::OWN_COST_US;
-use super::job::{check, Job, NAME};
+use super::job::{check, BenchJob, NAME};
 use super::{median, software, tell};
-use crate::host::{Figure, Goal};
+use crate::host::{Goal, MeasuredFigure};
 
 /// Bytes of a checkpoint. No byte is moved.
 const BYTES: u64 = 1 << 20;
@@ -35,7 +35,7 @@ pub(super) fn run(repeats: u32) -> Result<()> {
     let stream = applications.raw();
     // SAFETY: the stream outlives the jobs.
     let application = unsafe { ApplicationStream::new(&device, stream) }?;
-    let bare = Bare { own: Stream::new(&device)?, event: Event::new(&device, WaitMode::Spin)? };
+    let bare = BareCopy { own: Stream::new(&device)?, event: Event::new(&device, WaitMode::Spin)? };
     let quiet = "mode = async\nephemeral = true\ngpu_cache_size = 64M\nhost_cache_size = 0\n";
     let flushing = "mode = async\nephemeral = true\ngpu_cache_size = 64M\nhost_cache_size = 256M\n";
     let goal = Some(Goal::AtMost(OWN_COST_US));
@@ -43,19 +43,19 @@ pub(super) fn run(repeats: u32) -> Result<()> {
         ("in order with a stream", quiet, goal),
         ("with a stream, flushes beside it", flushing, None),
     ] {
-        let job = Job::start(configuration)?;
+        let job = BenchJob::start(configuration)?;
         // SAFETY: `memory` outlives the job. The driver has no idea of references.
         unsafe { job.protect(0, memory.base() as *mut c_void, BYTES as usize)? };
         job.until("mapping the device cache", |metrics| metrics.device_capacity >= 64 << 20)?;
         // SAFETY: the stream outlives the job.
         check(unsafe { VELOC_Set_stream(stream) })?;
         let times = measure(&job, &bare, &memory, application, repeats)?;
-        tell(&Figure::new(format!("bare driver calls, {what}"), "us", times[0].clone()))?;
+        tell(&MeasuredFigure::new(format!("bare driver calls, {what}"), "us", times[0].clone()))?;
         // Restores beside flushes compete for the same streams: their times say nothing of the
         // library.
         let calls = if goal.is_some() { &["checkpoint", "restart"][..] } else { &["checkpoint"] };
         for (call, times) in calls.iter().zip(&times[1..]) {
-            let mut figure = Figure::new(
+            let mut figure = MeasuredFigure::new(
                 format!("{call} of device memory beside them, {what}"),
                 "us",
                 times.clone(),
@@ -69,8 +69,8 @@ pub(super) fn run(repeats: u32) -> Result<()> {
 
 /// Microseconds of the bare calls, and those that checkpoints and restores take beyond them.
 fn measure(
-    job: &Job,
-    bare: &Bare,
+    job: &BenchJob,
+    bare: &BareCopy,
     memory: &DeviceRange,
     application: ApplicationStream,
     repeats: u32,
@@ -99,12 +99,12 @@ fn measure(
 }
 
 /// A copy on the device without the library.
-struct Bare {
+struct BareCopy {
     own: Stream,
     event: Event,
 }
 
-impl Bare {
+impl BareCopy {
     /// Copies from one half of the memory to the other, behind the application's work.
     fn copy(&self, memory: &DeviceRange, application: ApplicationStream) -> Result<()> {
         self.event.record_in(application)?;

@@ -7,9 +7,9 @@ use std::time::Instant;
 use anyhow::Result;
 use os::mapping::Mapping;
 
-use super::job::{Job, NAME};
+use super::job::{BenchJob, NAME};
 use super::{median, tell};
-use crate::host::{Figure, Goal};
+use crate::host::{Goal, MeasuredFigure};
 
 /// The most that a checkpoint may cost beside its copy, in microseconds.
 pub(super) const OWN_COST_US: f64 = 10.0;
@@ -31,8 +31,8 @@ pub(super) fn small(repeats: u32) -> Result<()> {
     for regions in [1, 16] {
         own_cost(repeats, regions)?;
     }
-    let job = Job::start("mode = async\nephemeral = true\nhost_cache_size = 1\n")?;
-    let application = Memory::new(SMALL)?;
+    let job = BenchJob::start("mode = async\nephemeral = true\nhost_cache_size = 1\n")?;
+    let application = TouchedMemory::new(SMALL)?;
     // SAFETY: `application` outlives the job's last call, and nothing refers to its bytes.
     unsafe { job.protect(0, application.address(), SMALL)? };
     job.until_touched()?;
@@ -45,7 +45,7 @@ pub(super) fn small(repeats: u32) -> Result<()> {
         rates.push(f64::from(COUNT) / since.elapsed().as_secs_f64());
     }
     tell(
-        &Figure::new("checkpoints of 4 KiB, ephemeral", "a second", rates)
+        &MeasuredFigure::new("checkpoints of 4 KiB, ephemeral", "a second", rates)
             .with_goal(Goal::AtLeast(50_000.0)),
     )
 }
@@ -54,8 +54,8 @@ pub(super) fn small(repeats: u32) -> Result<()> {
 /// the cost.
 fn own_cost(repeats: u32, regions: usize) -> Result<()> {
     let len = SMALL / regions;
-    let job = Job::start("mode = async\nephemeral = true\nhost_cache_size = 64M\n")?;
-    let (application, plain) = (Memory::new(SMALL)?, Memory::new(16 << 20)?);
+    let job = BenchJob::start("mode = async\nephemeral = true\nhost_cache_size = 64M\n")?;
+    let (application, plain) = (TouchedMemory::new(SMALL)?, TouchedMemory::new(16 << 20)?);
     for region in 0..regions {
         // SAFETY: `application` outlives the job's last call, and nothing refers to its bytes.
         unsafe { job.protect(region as i32, application.at(region * len), len)? };
@@ -90,17 +90,20 @@ fn own_cost(repeats: u32, regions: usize) -> Result<()> {
         _ => format!("4 KiB of host memory in {regions} regions"),
     };
     let goal = Goal::AtMost(OWN_COST_US);
-    tell(&Figure::new(format!("memcpy, {of}"), "us", copies))?;
-    tell(&Figure::new(format!("checkpoint beside it, {of}"), "us", checkpoints).with_goal(goal))?;
-    tell(&Figure::new(format!("restart beside it, {of}"), "us", restores).with_goal(goal))
+    tell(&MeasuredFigure::new(format!("memcpy, {of}"), "us", copies))?;
+    tell(
+        &MeasuredFigure::new(format!("checkpoint beside it, {of}"), "us", checkpoints)
+            .with_goal(goal),
+    )?;
+    tell(&MeasuredFigure::new(format!("restart beside it, {of}"), "us", restores).with_goal(goal))
 }
 
 /// Measures large checkpoints against plain copies of the same bytes between pages of the same
 /// size, in turns.
 pub(super) fn large(repeats: u32) -> Result<()> {
     const VERSIONS: i32 = 4;
-    let job = Job::start("mode = async\nephemeral = true\nhost_cache_size = 2\n")?;
-    let (application, plain) = (Memory::new(LARGE)?, Memory::new(LARGE)?);
+    let job = BenchJob::start("mode = async\nephemeral = true\nhost_cache_size = 2\n")?;
+    let (application, plain) = (TouchedMemory::new(LARGE)?, TouchedMemory::new(LARGE)?);
     // SAFETY: `application` outlives the job's last call, and nothing refers to its bytes.
     unsafe { job.protect(0, application.address(), LARGE)? };
     job.until_touched()?;
@@ -120,23 +123,23 @@ pub(super) fn large(repeats: u32) -> Result<()> {
         restores.push(restore / copy);
     }
     let goal = Goal::AtMost(1.2);
-    tell(&Figure::new("memcpy of 256 MiB, huge pages", "GB/s", rates))?;
-    tell(&Figure::new("checkpoint of 256 MiB", "x memcpy", checkpoints).with_goal(goal))?;
-    tell(&Figure::new("restart of 256 MiB", "x memcpy", restores).with_goal(goal))
+    tell(&MeasuredFigure::new("memcpy of 256 MiB, huge pages", "GB/s", rates))?;
+    tell(&MeasuredFigure::new("checkpoint of 256 MiB", "x memcpy", checkpoints).with_goal(goal))?;
+    tell(&MeasuredFigure::new("restart of 256 MiB", "x memcpy", restores).with_goal(goal))
 }
 
 /// Memory of the application, all touched, on huge pages if the system has any.
-pub(super) struct Memory(Mapping);
+pub(super) struct TouchedMemory(Mapping);
 
-impl Memory {
+impl TouchedMemory {
     /// `len` bytes that are not all 0.
-    pub(super) fn new(len: usize) -> Result<Memory> {
+    pub(super) fn new(len: usize) -> Result<TouchedMemory> {
         let mapping = Mapping::reserve(len)?;
         // Without huge pages it is as slow as the host buffer then is.
         let _ = mapping.advise_huge(true);
         // SAFETY: the mapping has `len` bytes, and nobody else knows of it.
         unsafe { ptr::write_bytes(mapping.base().as_ptr(), 1, len) };
-        Ok(Memory(mapping))
+        Ok(TouchedMemory(mapping))
     }
 
     /// The first byte, for the library.
@@ -175,7 +178,7 @@ impl Memory {
 
     /// Copies `len` bytes from `from` of `source` to `to` of this, in a way that the compiler
     /// cannot leave out.
-    pub(super) fn copy_from(&self, to: usize, source: &Memory, from: usize, len: usize) {
+    pub(super) fn copy_from(&self, to: usize, source: &TouchedMemory, from: usize, len: usize) {
         assert!(to + len <= self.0.len() && from + len <= source.0.len());
         // SAFETY: both ranges are within their mappings, which are not the same; no references to
         // their bytes exist.

@@ -5,9 +5,9 @@ use std::time::Instant;
 use anyhow::Result;
 use os::memory::physical;
 
-use super::job::Job;
+use super::job::BenchJob;
 use super::tell;
-use crate::host::{Figure, Goal};
+use crate::host::{Goal, MeasuredFigure};
 
 /// Sizes of the host buffer in GiB, as far as this machine has so much.
 const SIZES: [u32; 3] = [1, 16, 32];
@@ -24,8 +24,9 @@ pub(super) fn run(repeats: u32) -> Result<()> {
     let mut finalize = init.clone();
     for _ in 0..repeats {
         for (index, size) in sizes.iter().enumerate() {
-            let job =
-                Job::start(&format!("mode = async\nephemeral = true\nhost_cache_size = {size}\n"))?;
+            let job = BenchJob::start(&format!(
+                "mode = async\nephemeral = true\nhost_cache_size = {size}\n"
+            ))?;
             init[index].push(1e3 * job.init);
             let since = Instant::now();
             drop(job);
@@ -34,9 +35,9 @@ pub(super) fn run(repeats: u32) -> Result<()> {
     }
     for ((size, init), finalize) in sizes.iter().zip(init).zip(finalize) {
         let what = format!("VELOC_Init_single, host buffer of {size} GiB");
-        tell(&Figure::new(what, "ms", init).with_goal(Goal::AtMost(MOST_MS)))?;
+        tell(&MeasuredFigure::new(what, "ms", init).with_goal(Goal::AtMost(MOST_MS)))?;
         let what = format!("VELOC_Finalize at once, host buffer of {size} GiB");
-        tell(&Figure::new(what, "ms", finalize))?;
+        tell(&MeasuredFigure::new(what, "ms", finalize))?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ const STUCK: Duration = Duration::from_secs(300);
 
 /// A job, which ends when it is dropped; there can be one at a time.
 #[derive(Debug)]
-pub(in crate::host) struct Job {
+pub(in crate::host) struct BenchJob {
     /// The folder of the job's files, in the folder that the bench keeps for this process; none if
     /// the caller keeps it.
     _folder: Option<TempDir>,
@@ -27,25 +27,25 @@ pub(in crate::host) struct Job {
     pub init: f64,
 }
 
-impl Job {
+impl BenchJob {
     /// Starts a job with these lines of configuration, in which `DIR` stands for a folder of its
     /// own.
-    pub(in crate::host) fn start(configuration: &str) -> Result<Job> {
+    pub(in crate::host) fn start(configuration: &str) -> Result<BenchJob> {
         let folder = TempDir::new().context("making a folder")?;
-        let mut job = Job::start_in(folder.path(), configuration)?;
+        let mut job = BenchJob::start_in(folder.path(), configuration)?;
         job._folder = Some(folder);
         Ok(job)
     }
 
     /// Starts a job with these lines of configuration, in which `DIR` stands for `folder`.
-    pub(in crate::host) fn start_in(folder: &Path, configuration: &str) -> Result<Job> {
+    pub(in crate::host) fn start_in(folder: &Path, configuration: &str) -> Result<BenchJob> {
         let text = configuration.replace("DIR", &folder.to_string_lossy());
         let file = NamelessFile::new(&text).context("the configuration of a job")?;
         let path = CString::new(file.path().as_os_str().as_encoded_bytes())?;
         let since = Instant::now();
         // SAFETY: the path ends with NUL.
         check(unsafe { VELOC_Init_single(0, path.as_ptr()) })?;
-        Ok(Job { _folder: None, init: since.elapsed().as_secs_f64() })
+        Ok(BenchJob { _folder: None, init: since.elapsed().as_secs_f64() })
     }
 
     /// Protects `len` bytes at `address`.
@@ -146,7 +146,7 @@ impl Job {
     }
 }
 
-impl Drop for Job {
+impl Drop for BenchJob {
     fn drop(&mut self) {
         if let Err(error) = check(VELOC_Finalize(0)) {
             eprintln!("VELOC_Finalize: {error}");

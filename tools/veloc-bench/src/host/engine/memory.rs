@@ -5,10 +5,10 @@ use std::fs;
 use anyhow::{Context, Result};
 use os::size;
 
-use super::host::Memory;
-use super::job::{Job, NAME};
+use super::host::TouchedMemory;
+use super::job::{BenchJob, NAME};
 use super::{software, tell};
-use crate::host::{Figure, Goal};
+use crate::host::{Goal, MeasuredFigure};
 
 /// Bytes of a checkpoint.
 pub(super) const SIZES: &[u64] = &[16 << 20, 1 << 20, 64 << 10, 4 << 10];
@@ -22,9 +22,9 @@ const MOST: f64 = 1.02;
 /// Measures a host buffer full of checkpoints of `size` bytes. Only the first job of the process
 /// shows what a job takes; later ones use memory that it has left in the heap.
 pub(super) fn host(size: u64, _repeats: u32) -> Result<()> {
-    let application = Memory::new(size as usize)?;
+    let application = TouchedMemory::new(size as usize)?;
     let before = resident()?;
-    let job = Job::start("mode = async\nephemeral = true\nhost_cache_size = 1G\n")?;
+    let job = BenchJob::start("mode = async\nephemeral = true\nhost_cache_size = 1G\n")?;
     // SAFETY: `application` outlives the job's last call, and nothing refers to its bytes.
     unsafe { job.protect(0, application.address(), size as usize)? };
     job.until_touched()?;
@@ -35,9 +35,9 @@ pub(super) fn host(size: u64, _repeats: u32) -> Result<()> {
     let held = (resident()? - before) as f64;
     let of = format!("{versions} checkpoints of {}", size::show(size));
     let each = (held - CACHE as f64) / versions as f64;
-    tell(&Figure::new(format!("kept about each of {of}"), "bytes", vec![each]))?;
+    tell(&MeasuredFigure::new(format!("kept about each of {of}"), "bytes", vec![each]))?;
     tell(
-        &Figure::new(format!("host memory, {of}"), "x asked", vec![held / CACHE as f64])
+        &MeasuredFigure::new(format!("host memory, {of}"), "x asked", vec![held / CACHE as f64])
             .with_goal(Goal::AtMost(MOST)),
     )
 }
@@ -46,12 +46,13 @@ pub(super) fn host(size: u64, _repeats: u32) -> Result<()> {
 pub(super) fn device() -> Result<()> {
     let (device, _) = software::start()?;
     let free = device.free_memory()?;
-    let job =
-        Job::start("mode = async\nephemeral = true\nhost_cache_size = 0\ngpu_cache_size = 1G\n")?;
+    let job = BenchJob::start(
+        "mode = async\nephemeral = true\nhost_cache_size = 0\ngpu_cache_size = 1G\n",
+    )?;
     job.until("mapping the device cache", |metrics| metrics.device_capacity >= CACHE)?;
     let held = free.saturating_sub(device.free_memory()?) as f64;
     tell(
-        &Figure::new("device memory, cache of 1 GiB", "x asked", vec![held / CACHE as f64])
+        &MeasuredFigure::new("device memory, cache of 1 GiB", "x asked", vec![held / CACHE as f64])
             .with_goal(Goal::AtMost(MOST)),
     )
 }

@@ -52,8 +52,8 @@ fn is_folder(folder: &Path) -> bool {
 }
 
 /// Opens the software device for the bench and for the library. Its context is this thread's.
-pub(super) fn start() -> Result<(cuda::Device, Arc<Device>)> {
-    let device = cuda::Device::open(0)?;
+pub(super) fn start() -> Result<(cuda::BenchDevice, Arc<Device>)> {
+    let device = cuda::BenchDevice::open(0)?;
     ensure!(device.is_software(), "{} is not the software device", device.name());
     ensure!(kinds::is_there()?, "the library finds no driver");
     let same = kinds::current()?.context("the library finds no context")?;

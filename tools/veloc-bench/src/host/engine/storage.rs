@@ -10,10 +10,10 @@ use anyhow::{Context, Result};
 use format::checksum::Checksum;
 use tempfile::TempDir;
 
-use super::host::Memory;
-use super::job::{Job, NAME};
+use super::host::TouchedMemory;
+use super::job::{BenchJob, NAME};
 use super::tell;
-use crate::host::{Figure, Goal};
+use crate::host::{Goal, MeasuredFigure};
 
 /// Bytes of a large checkpoint.
 pub(super) const LARGE: usize = 256 << 20;
@@ -41,9 +41,9 @@ const TIERS: [(&str, &str, usize); 2] =
 /// `mode = sync` against writing the bytes once per file, and a restart against reading the file.
 pub(super) fn sync(repeats: u32) -> Result<()> {
     for (what, more, files) in TIERS {
-        let job = Job::start(&format!("mode = sync\n{FILES}{more}"))?;
-        let application = Memory::new(LARGE)?;
-        let bare = Bare::new(&application)?;
+        let job = BenchJob::start(&format!("mode = sync\n{FILES}{more}"))?;
+        let application = TouchedMemory::new(LARGE)?;
+        let bare = BareCheckpoint::new(&application)?;
         // SAFETY: `application` outlives the job's last call, and nothing refers to its bytes.
         unsafe { job.protect(0, application.address(), LARGE)? };
         let (mut rates, mut checkpoints, mut restarts) = (Vec::new(), Vec::new(), Vec::new());
@@ -59,11 +59,11 @@ pub(super) fn sync(repeats: u32) -> Result<()> {
                 restarts.push(restart / read);
             }
         }
-        tell(&Figure::new(format!("write of 256 MiB, {files} files"), "GB/s", rates))?;
+        tell(&MeasuredFigure::new(format!("write of 256 MiB, {files} files"), "GB/s", rates))?;
         let name = format!("sync checkpoint of 256 MiB, {what}");
-        let figure = Figure::new(name, "x the writes", checkpoints);
+        let figure = MeasuredFigure::new(name, "x the writes", checkpoints);
         tell(&figure.with_goal(Goal::AtMost(1.2)))?;
-        let figure = Figure::new(format!("restart from file, {what}"), "x read", restarts);
+        let figure = MeasuredFigure::new(format!("restart from file, {what}"), "x read", restarts);
         tell(&figure.with_goal(Goal::AtMost(1.1)))?;
     }
     Ok(())
@@ -78,10 +78,10 @@ pub(super) fn checksums(repeats: u32) -> Result<()> {
     for (what, more, files) in TIERS {
         let configuration = format!("mode = sync\n{FILES}{more}chksum = true\nmeta = DIR/meta\n");
         let folder = TempDir::new().context("making a folder")?;
-        let application = Memory::new(LARGE)?;
-        let bare = Bare::new(&application)?;
-        let start = || -> Result<Job> {
-            let job = Job::start_in(folder.path(), &configuration)?;
+        let application = TouchedMemory::new(LARGE)?;
+        let bare = BareCheckpoint::new(&application)?;
+        let start = || -> Result<BenchJob> {
+            let job = BenchJob::start_in(folder.path(), &configuration)?;
             // SAFETY: `application` outlives the job's last call, and nothing refers to its bytes.
             unsafe { job.protect(0, application.address(), LARGE)? };
             Ok(job)
@@ -118,11 +118,11 @@ pub(super) fn checksums(repeats: u32) -> Result<()> {
             "restart with chksum by another job",
         ];
         for ((name, most), values) in names.into_iter().zip([1.2, 1.1, 1.1]).zip(figures) {
-            let figure = Figure::new(format!("{name}, {what}"), "x the floor", values);
+            let figure = MeasuredFigure::new(format!("{name}, {what}"), "x the floor", values);
             tell(&figure.with_goal(Goal::AtMost(most)))?;
         }
     }
-    tell(&Figure::new("SHA-256 of 256 MiB in memory", "GB/s", rates))
+    tell(&MeasuredFigure::new("SHA-256 of 256 MiB in memory", "GB/s", rates))
 }
 
 /// The seconds that `what` takes.
@@ -134,10 +134,10 @@ pub(super) fn seconds(what: impl FnOnce() -> Result<()>) -> Result<f64> {
 
 /// `mode = async` with files: what the application waits for, against a memcpy.
 pub(super) fn behind(repeats: u32) -> Result<()> {
-    let job = Job::start(&format!(
+    let job = BenchJob::start(&format!(
         "mode = async\n{FILES}persistent = DIR/persistent\nhost_cache_size = 1\n"
     ))?;
-    let (application, plain) = (Memory::new(LARGE)?, Memory::new(LARGE)?);
+    let (application, plain) = (TouchedMemory::new(LARGE)?, TouchedMemory::new(LARGE)?);
     // SAFETY: `application` outlives the job's last call, and nothing refers to its bytes.
     unsafe { job.protect(0, application.address(), LARGE)? };
     job.until_touched()?;
@@ -151,7 +151,8 @@ pub(super) fn behind(repeats: u32) -> Result<()> {
         checkpoints.push(since.elapsed().as_secs_f64() / copy);
         job.drain()?;
     }
-    let figure = Figure::new("async checkpoint of 256 MiB with files", "x memcpy", checkpoints);
+    let figure =
+        MeasuredFigure::new("async checkpoint of 256 MiB with files", "x memcpy", checkpoints);
     tell(&figure.with_goal(Goal::AtMost(1.2)))
 }
 
@@ -160,11 +161,11 @@ pub(super) fn small(repeats: u32) -> Result<()> {
     for mode in ["async", "sync"] {
         let mut rates = Vec::new();
         for _ in 0..repeats {
-            let job = Job::start(&format!(
+            let job = BenchJob::start(&format!(
                 "mode = {mode}\n{FILES}persistent = DIR/persistent\nmax_versions = 2\n\
                  scratch_versions = 2\n"
             ))?;
-            let application = Memory::new(SMALL)?;
+            let application = TouchedMemory::new(SMALL)?;
             // SAFETY: `application` outlives the job's last call, and nothing refers to its bytes.
             unsafe { job.protect(0, application.address(), SMALL)? };
             let since = Instant::now();
@@ -174,7 +175,7 @@ pub(super) fn small(repeats: u32) -> Result<()> {
             job.drain()?;
             rates.push(f64::from(COUNT) / since.elapsed().as_secs_f64());
         }
-        let figure = Figure::new(
+        let figure = MeasuredFigure::new(
             format!("{mode} checkpoints of 4 KiB in files, max_versions = 2"),
             "a second",
             rates,
@@ -185,16 +186,16 @@ pub(super) fn small(repeats: u32) -> Result<()> {
 }
 
 /// The bytes of a checkpoint, written and read without the library.
-struct Bare<'a> {
+struct BareCheckpoint<'a> {
     folder: TempDir,
-    memory: &'a Memory,
-    into: Memory,
+    memory: &'a TouchedMemory,
+    into: TouchedMemory,
 }
 
-impl Bare<'_> {
-    fn new(memory: &Memory) -> Result<Bare<'_>> {
+impl BareCheckpoint<'_> {
+    fn new(memory: &TouchedMemory) -> Result<BareCheckpoint<'_>> {
         let folder = TempDir::new().context("making a folder")?;
-        Ok(Bare { folder, memory, into: Memory::new(LARGE)? })
+        Ok(BareCheckpoint { folder, memory, into: TouchedMemory::new(LARGE)? })
     }
 
     fn path(&self, version: i32, file: usize) -> PathBuf {

@@ -10,10 +10,10 @@ use std::time::Instant;
 use anyhow::{bail, Result};
 use veloc_client::capi::*;
 
-use super::job::{check, Job, NAME};
+use super::job::{check, BenchJob, NAME};
 use super::tell;
 use super::versions::processor_seconds;
-use crate::host::{Figure, Goal};
+use crate::host::{Goal, MeasuredFigure};
 
 /// A run: each step is computed about four times.
 #[derive(Clone, Copy)]
@@ -35,16 +35,16 @@ const MANY: Size = Size { steps: 2000, slots: 20 };
 const MOST: f64 = 1.02;
 
 /// A computation: a state and an adjoint of one number each, so that keeping them costs nothing.
-struct Computation {
+struct NumberComputation {
     state: u64,
     adjoint: u64,
     /// Rounds of work in each step.
     rounds: u32,
 }
 
-impl Computation {
-    fn new(rounds: u32) -> Computation {
-        Computation { state: 42, adjoint: 0, rounds }
+impl NumberComputation {
+    fn new(rounds: u32) -> NumberComputation {
+        NumberComputation { state: 42, adjoint: 0, rounds }
     }
 
     /// Computes a step: one copy of the code for the library and the loop, so that none is placed
@@ -71,7 +71,7 @@ impl Computation {
 }
 
 unsafe extern "C" fn protect(user: *mut c_void) -> c_int {
-    let computation = user.cast::<Computation>();
+    let computation = user.cast::<NumberComputation>();
     // SAFETY: what VELOC_Adjoint_run was given, a computation that nobody else uses now.
     let (state, adjoint) =
         unsafe { (&raw mut (*computation).state, &raw mut (*computation).adjoint) };
@@ -84,20 +84,20 @@ unsafe extern "C" fn protect(user: *mut c_void) -> c_int {
 
 unsafe extern "C" fn forward(user: *mut c_void, from: i64, to: i64) -> c_int {
     // SAFETY: as above.
-    unsafe { &mut *user.cast::<Computation>() }.forward(from, to);
+    unsafe { &mut *user.cast::<NumberComputation>() }.forward(from, to);
     VELOC_SUCCESS
 }
 
 unsafe extern "C" fn adjoint(user: *mut c_void, step: i64) -> c_int {
     // SAFETY: as above.
-    unsafe { &mut *user.cast::<Computation>() }.turn(step);
+    unsafe { &mut *user.cast::<NumberComputation>() }.turn(step);
     VELOC_SUCCESS
 }
 
 /// Seconds that the library takes for a run, and the adjoint.
 #[inline(never)]
 fn driven(size: Size, rounds: u32) -> Result<(f64, u64)> {
-    let mut computation = Computation::new(rounds);
+    let mut computation = NumberComputation::new(rounds);
     let user = &raw mut computation;
     let what = VELOC_Adjoint {
         size: size_of::<VELOC_Adjoint>(),
@@ -127,7 +127,7 @@ fn driven(size: Size, rounds: u32) -> Result<(f64, u64)> {
 
 /// Seconds that a loop over the schedule takes, and the adjoint.
 fn looped(size: Size, rounds: u32) -> Result<(f64, u64)> {
-    let mut computation = Computation::new(rounds);
+    let mut computation = NumberComputation::new(rounds);
     let mut slots = vec![0_u64; size.slots as usize];
     let since = Instant::now();
     let mut schedule = ptr::null_mut();
@@ -154,11 +154,11 @@ fn looped(size: Size, rounds: u32) -> Result<(f64, u64)> {
 /// Measures runs and loops in turns. The last figure is of steps that take no time, on the
 /// application's thread.
 pub(super) fn run(repeats: u32) -> Result<()> {
-    let job = Job::start("mode = async\nephemeral = true\nhost_cache_size = 16M\n")?;
+    let job = BenchJob::start("mode = async\nephemeral = true\nhost_cache_size = 16M\n")?;
     job.until_touched()?;
     let since = Instant::now();
     const TRIED: u32 = 10_000_000;
-    black_box(Computation::new(TRIED).step(1));
+    black_box(NumberComputation::new(TRIED).step(1));
     let a_round = since.elapsed().as_secs_f64() / f64::from(TRIED);
     for (takes, seconds, size) in KINDS {
         let rounds = (seconds / a_round) as u32;
@@ -167,7 +167,7 @@ pub(super) fn run(repeats: u32) -> Result<()> {
             ratios.push(ratio(size, rounds)?);
         }
         let what = format!("an adjoint run beside a loop over its schedule, steps of {takes}");
-        tell(&Figure::new(what, "x", ratios).with_goal(Goal::AtMost(MOST)))?;
+        tell(&MeasuredFigure::new(what, "x", ratios).with_goal(Goal::AtMost(MOST)))?;
     }
     let mut own = Vec::new();
     for _ in 0..repeats {
@@ -179,7 +179,7 @@ pub(super) fn run(repeats: u32) -> Result<()> {
         own.push(1e6 * (all - least) / MANY.steps as f64);
     }
     let what = "processor time of an adjoint run beside that loop, for each step reversed";
-    tell(&Figure::new(what, "us", own))
+    tell(&MeasuredFigure::new(what, "us", own))
 }
 
 /// How long a run takes as a multiple of the loop: loop, run, run, loop, so that a machine that

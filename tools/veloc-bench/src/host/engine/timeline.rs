@@ -4,9 +4,9 @@
 use anyhow::Result;
 use os::size;
 
-use super::job::{Job, NAME};
+use super::job::{BenchJob, NAME};
 use super::{median, tell};
-use crate::host::{Figure, Goal};
+use crate::host::{Goal, MeasuredFigure};
 use crate::machine::processor_seconds;
 
 /// Bytes of a checkpoint, and how many of them.
@@ -35,9 +35,9 @@ pub(super) fn run(repeats: u32) -> Result<()> {
             extra.push(1e6 * (with - without));
         }
         let what = |what: &str| format!("{what}, checkpoints of {}", size::show(len as u64));
-        let cost = Figure::new(what("cost of a timeline"), "%", percent);
+        let cost = MeasuredFigure::new(what("cost of a timeline"), "%", percent);
         tell(&if len >= MEANT { cost.with_goal(Goal::AtMost(MOST_PERCENT)) } else { cost })?;
-        tell(&Figure::new(what("the same for each"), "us", extra))?;
+        tell(&MeasuredFigure::new(what("the same for each"), "us", extra))?;
     }
     Ok(())
 }
@@ -49,7 +49,7 @@ fn one(len: usize, count: i32, with: bool) -> Result<f64> {
         text += "trace = DIR/timeline.json\n";
     }
     let mut application = vec![1u8; len];
-    let job = Job::start(&text)?;
+    let job = BenchJob::start(&text)?;
     // SAFETY: the memory outlives the job, and nobody uses it meanwhile.
     unsafe { job.protect(0, application.as_mut_ptr().cast(), len)? };
     job.until_touched()?;

@@ -6,10 +6,10 @@ use std::time::Instant;
 use anyhow::Result;
 use veloc_client::capi::{VELOC_Checkpoint_finished, VELOC_Next_prefetched};
 
-use super::host::Memory;
-use super::job::{Job, NAME};
+use super::host::TouchedMemory;
+use super::job::{BenchJob, NAME};
 use super::{median, tell};
-use crate::host::{Figure, Goal};
+use crate::host::{Goal, MeasuredFigure};
 use crate::machine;
 use crate::plan::splitmix;
 
@@ -28,9 +28,9 @@ const OTHER: &CStr = c"other";
 
 /// A call: its name, the versions that it adds, and the call itself, with the number of versions
 /// that exist and a random one among them.
-type Call = (&'static str, i32, fn(&Job, i32, i32) -> Result<()>);
+type TimedCall = (&'static str, i32, fn(&BenchJob, i32, i32) -> Result<()>);
 
-const CALLS_IN_MEMORY: [Call; 9] = [
+const CALLS_IN_MEMORY: [TimedCall; 9] = [
     ("checkpoint, a new version", 1, |job, count, _| job.checkpoint(NAME, count)),
     ("checkpoint, an old version again", 0, |job, _, any| job.checkpoint(NAME, any)),
     ("restart", 0, |job, _, any| job.restart(any)),
@@ -52,7 +52,7 @@ const CALLS_IN_MEMORY: [Call; 9] = [
     }),
 ];
 
-const CALLS_IN_FILES: [Call; 4] = [
+const CALLS_IN_FILES: [TimedCall; 4] = [
     ("checkpoint, a new version", 1, |job, count, _| job.checkpoint(NAME, count)),
     ("restart", 0, |job, _, any| job.restart(any)),
     ("restart test, the newest", 0, |job, _, _| job.restart_test(0).map(drop)),
@@ -74,7 +74,7 @@ pub(super) fn in_files(repeats: u32) -> Result<()> {
 }
 
 /// Microseconds: for each count of checkpoints, each call, each repeat.
-struct Times {
+struct CallTimes {
     calls: Vec<Vec<Vec<f64>>>,
     longest: Vec<Vec<f64>>,
     other: Vec<Vec<f64>>,
@@ -85,16 +85,16 @@ fn measure(
     repeats: u32,
     configuration: &str,
     counts: &[i32],
-    calls: &[Call],
+    calls: &[TimedCall],
     place: &str,
 ) -> Result<()> {
-    let mut times = Times {
+    let mut times = CallTimes {
         calls: vec![vec![Vec::new(); calls.len()]; counts.len()],
         longest: vec![Vec::new(); counts.len()],
         other: vec![Vec::new(); counts.len()],
         all: Vec::new(),
     };
-    let application = Memory::new(BYTES)?;
+    let application = TouchedMemory::new(BYTES)?;
     for _ in 0..repeats {
         once(configuration, &application, counts, calls, &mut times)?;
     }
@@ -105,21 +105,21 @@ fn measure(
     tell_growth("cleanup of another name", place, counts, |count| times.other[count].clone())?;
     for (count, longest) in counts.iter().zip(times.longest) {
         let what = format!("processor time of the longest checkpoint up to {count} {place}");
-        tell(&Figure::new(what, "us", longest).with_goal(Goal::AtMost(LONGEST_US)))?;
+        tell(&MeasuredFigure::new(what, "us", longest).with_goal(Goal::AtMost(LONGEST_US)))?;
     }
     let what = format!("cleanup of {} {place}, each", counts[counts.len() - 1]);
-    tell(&Figure::new(what, "us", times.all))
+    tell(&MeasuredFigure::new(what, "us", times.all))
 }
 
 /// Measures in one job: takes checkpoints up to each count, and then makes each of the calls.
 fn once(
     configuration: &str,
-    application: &Memory,
+    application: &TouchedMemory,
     counts: &[i32],
-    calls: &[Call],
-    times: &mut Times,
+    calls: &[TimedCall],
+    times: &mut CallTimes,
 ) -> Result<()> {
-    let job = Job::start(configuration)?;
+    let job = BenchJob::start(configuration)?;
     // SAFETY: `application` outlives the job, and nothing refers to its bytes.
     unsafe { job.protect(0, application.address(), BYTES)? };
     job.until_touched()?;
@@ -175,7 +175,7 @@ fn tell_growth(
     times: impl Fn(usize) -> Vec<f64>,
 ) -> Result<()> {
     for (index, count) in counts.iter().enumerate() {
-        tell(&Figure::new(format!("{what}, {count} {place}"), "us", times(index)))?;
+        tell(&MeasuredFigure::new(format!("{what}, {count} {place}"), "us", times(index)))?;
     }
     // Half way between a call whose time stays and one that goes through all checkpoints. A search
     // by halves takes 1.7 times as long in 100,000 as in 1,000, and misses the processor's caches
@@ -184,5 +184,5 @@ fn tell_growth(
     let most = (f64::from(counts[last]) / f64::from(counts[0])).sqrt();
     let growth = times(last).iter().zip(times(0)).map(|(all, few)| all / few).collect();
     let what = format!("{what}, {} against {} {place}", counts[last], counts[0]);
-    tell(&Figure::new(what, "x", growth).with_goal(Goal::AtMost(most)))
+    tell(&MeasuredFigure::new(what, "x", growth).with_goal(Goal::AtMost(most)))
 }

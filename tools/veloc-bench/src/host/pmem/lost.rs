@@ -6,7 +6,7 @@ use anyhow::{ensure, Context as _, Result};
 use serde::Deserialize;
 
 use super::programs::Programs;
-use super::{tell, Options};
+use super::{tell, PmemOptions};
 
 /// Sizes of the cache in KiB, with 16 ways.
 const CACHES: [u64; 9] = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
@@ -42,7 +42,7 @@ fn crash(programs: &Programs, options: &[&str], program: &[&str]) -> Result<Cras
     Ok(found)
 }
 
-pub(super) fn iterations(programs: &Programs, options: &Options) -> Result<()> {
+pub(super) fn iterations(programs: &Programs, options: &PmemOptions) -> Result<()> {
     programs.cg(true)?;
     // All states of a solve are kept: how far back one is whole is limited by nothing else.
     let program = ["--class", "S", "--solves", "1", "--slots", "26", "--crash", "power"];
@@ -80,7 +80,7 @@ fn bytes_of_an_iteration(programs: &Programs) -> Result<f64> {
     Ok(nonzeros * 12.0 + ORDER * 8.0 + 2.0 * 4.0 * ORDER * 8.0)
 }
 
-pub(super) fn tool(programs: &Programs, options: &Options) -> Result<()> {
+pub(super) fn tool(programs: &Programs, options: &PmemOptions) -> Result<()> {
     programs.cg(false)?;
     programs.cg(true)?;
     let program = ["--class", "S", "--crash", "power"];

@@ -5,14 +5,14 @@ use std::fs;
 use anyhow::Result;
 
 use super::programs::Programs;
-use super::{tell, Options};
+use super::{tell, PmemOptions};
 
 /// How much longer, in percent, round by round.
 fn slower(kept: &[f64], plain: &[f64]) -> Vec<f64> {
     kept.iter().zip(plain).map(|(kept, plain)| 100.0 * (kept / plain - 1.0)).collect()
 }
 
-pub(super) fn marks(programs: &Programs, options: &Options) -> Result<()> {
+pub(super) fn marks(programs: &Programs, options: &PmemOptions) -> Result<()> {
     let samples = (20 * options.common.repeats).to_string();
     let folder = programs.folder.display().to_string();
     let ended = programs.run("ways", &["marks", &folder, &samples])?;
@@ -29,7 +29,7 @@ pub(super) fn marks(programs: &Programs, options: &Options) -> Result<()> {
     told("mark after other work power", "a mark after 64 MiB of other work, power", None)
 }
 
-pub(super) fn conjugate_gradients(programs: &Programs, options: &Options) -> Result<()> {
+pub(super) fn conjugate_gradients(programs: &Programs, options: &PmemOptions) -> Result<()> {
     let with_pmemobj = programs.ways(true);
     let has_pmemobj = with_pmemobj.is_ok();
     if let Err(error) = with_pmemobj {
@@ -61,7 +61,7 @@ pub(super) fn conjugate_gradients(programs: &Programs, options: &Options) -> Res
     tell(format!("{of}: recovery, by iteration tried{note}"), "x iteration", recovery, Some(2.0))
 }
 
-pub(super) fn multiply(programs: &Programs, options: &Options) -> Result<()> {
+pub(super) fn multiply(programs: &Programs, options: &PmemOptions) -> Result<()> {
     programs.abft(false)?;
     let mut kinds = vec![("abft", "own loop", None)];
     match programs.abft(true) {
@@ -83,7 +83,7 @@ pub(super) fn multiply(programs: &Programs, options: &Options) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn transport(programs: &Programs, options: &Options) -> Result<()> {
+pub(super) fn transport(programs: &Programs, options: &PmemOptions) -> Result<()> {
     programs.transport()?;
     let lookups = options.lookups.to_string();
     let (plain, kept) = in_turn(programs, "transport", &[&lookups], options)?;
@@ -105,7 +105,7 @@ fn in_turn(
     programs: &Programs,
     program: &str,
     arguments: &[&str],
-    options: &Options,
+    options: &PmemOptions,
 ) -> Result<(Vec<f64>, Vec<f64>)> {
     let file = programs.folder.join("arrays").display().to_string();
     let rounds = options.common.repeats.to_string();

@@ -6,15 +6,15 @@ use catalog::space::Extent;
 use catalog::state::{Acquire, Destination, Reserve};
 use catalog::{Id, Level, Part, Region};
 
-use super::super::machine::{Actor, Machine};
+use super::super::machine::{Actor, SimulatedNode};
 use super::super::motion::Motion;
-use super::transfer::{Piece, Transfer};
+use super::transfer::{CopyStep, MovingCopy};
 use super::{Cached, NAME};
 
 /// The application and its state.
 #[derive(Debug, Default)]
 pub(super) struct Application {
-    doing: Doing,
+    doing: ApplicationStep,
     /// Checkpoints taken.
     taken: usize,
     restored: usize,
@@ -23,7 +23,7 @@ pub(super) struct Application {
 }
 
 #[derive(Debug, Default)]
-enum Doing {
+enum ApplicationStep {
     #[default]
     AllocatingDevice,
     AllocatingHost,
@@ -37,18 +37,18 @@ enum Doing {
     /// Copies out of the device cache.
     Restoring(Id),
     /// Copies out of the host buffer, a piece at a time.
-    RestoringFromHost(Id, Transfer),
+    RestoringFromHost(Id, MovingCopy),
     Ended,
 }
 
 impl Application {
     pub(super) fn ended(&self) -> bool {
-        matches!(self.doing, Doing::Ended)
+        matches!(self.doing, ApplicationStep::Ended)
     }
 }
 
 impl Cached {
-    pub(super) fn start_application(&mut self, machine: &mut Machine) {
+    pub(super) fn start_application(&mut self, machine: &mut SimulatedNode) {
         if self.setup.direct_device {
             let bytes = self.map.left();
             machine.flow(self.number, Actor::Application, Motion::AllocateDevice, bytes);
@@ -57,15 +57,15 @@ impl Cached {
         }
     }
 
-    fn compute(&mut self, machine: &mut Machine) {
-        self.application.doing = Doing::Computing;
+    fn compute(&mut self, machine: &mut SimulatedNode) {
+        self.application.doing = ApplicationStep::Computing;
         machine.timer(self.number, Actor::Application, self.interval);
     }
 
-    pub(super) fn application_told(&mut self, machine: &mut Machine) -> Result<()> {
+    pub(super) fn application_told(&mut self, machine: &mut SimulatedNode) -> Result<()> {
         let now = machine.now();
         match std::mem::take(&mut self.application.doing) {
-            Doing::AllocatingDevice => {
+            ApplicationStep::AllocatingDevice => {
                 let bytes = self.map.left();
                 self.map.all();
                 self.state.growth().grown(Level::DEVICE, bytes);
@@ -73,7 +73,7 @@ impl Cached {
                 match self.pages.as_ref().filter(|_| self.setup.direct_host) {
                     Some(pages) => {
                         let bytes = pages.len();
-                        self.application.doing = Doing::AllocatingHost;
+                        self.application.doing = ApplicationStep::AllocatingHost;
                         machine.flow(self.number, Actor::Application, Motion::AllocateHost, bytes);
                     }
                     None => {
@@ -82,30 +82,30 @@ impl Cached {
                     }
                 }
             }
-            Doing::AllocatingHost => {
+            ApplicationStep::AllocatingHost => {
                 self.all_usable();
                 self.outcome.touched_at = now;
                 self.outcome.registered_at = now;
                 self.outcome.init = now;
                 self.compute(machine);
             }
-            Doing::Computing => {
+            ApplicationStep::Computing => {
                 self.application.since = now;
                 self.calls.call_begins(now);
                 if self.application.taken < self.sizes.len() {
                     self.pace.checkpoint_begins(now);
                     let id = self.state.captures().open(NAME, self.application.taken as i32);
-                    self.application.doing = Doing::Reserving(id);
+                    self.application.doing = ApplicationStep::Reserving(id);
                 } else {
                     let version = (self.sizes.len() - 1 - self.application.restored) as i32;
                     let Some(id) = self.state.checkpoints().find(NAME, version) else {
                         bail!("process {}: version {version} is lost", self.number);
                     };
                     self.state.up().begin_restore(id);
-                    self.application.doing = Doing::Acquiring(id);
+                    self.application.doing = ApplicationStep::Acquiring(id);
                 }
             }
-            Doing::Capturing(id) => {
+            ApplicationStep::Capturing(id) => {
                 let size = self.sizes[self.application.taken];
                 let region = Region { id: 0, size, part: Part::Device, offset: 0 };
                 self.pace.checkpoint_captured(size, now);
@@ -116,22 +116,24 @@ impl Cached {
                 self.calls.call_ends(now);
                 self.compute(machine);
             }
-            Doing::Restoring(id) => {
+            ApplicationStep::Restoring(id) => {
                 self.state.up().release(id, Part::Device, Level::DEVICE);
                 self.end_restore(id, machine);
             }
-            Doing::RestoringFromHost(id, mut transfer) => {
+            ApplicationStep::RestoringFromHost(id, mut transfer) => {
                 self.end_piece(&mut transfer);
-                self.application.doing = Doing::RestoringFromHost(id, transfer);
+                self.application.doing = ApplicationStep::RestoringFromHost(id, transfer);
             }
-            doing @ (Doing::Reserving(_) | Doing::Acquiring(_) | Doing::Ended) => {
+            doing @ (ApplicationStep::Reserving(_)
+            | ApplicationStep::Acquiring(_)
+            | ApplicationStep::Ended) => {
                 self.application.doing = doing;
             }
         }
         Ok(())
     }
 
-    fn end_restore(&mut self, id: Id, machine: &mut Machine) {
+    fn end_restore(&mut self, id: Id, machine: &mut SimulatedNode) {
         self.state.up().end_restore(id, true);
         let version = self.sizes.len() - 1 - self.application.restored;
         self.outcome.restored += self.sizes[version];
@@ -139,16 +141,16 @@ impl Cached {
         self.application.restored += 1;
         self.calls.call_ends(machine.now());
         if self.application.restored == self.sizes.len() {
-            self.application.doing = Doing::Ended;
+            self.application.doing = ApplicationStep::Ended;
             self.outcome.end = machine.now();
         } else {
             self.compute(machine);
         }
     }
 
-    pub(super) fn application_goes_on(&mut self, machine: &mut Machine) -> Result<bool> {
+    pub(super) fn application_goes_on(&mut self, machine: &mut SimulatedNode) -> Result<bool> {
         match std::mem::take(&mut self.application.doing) {
-            Doing::Reserving(id) => {
+            ApplicationStep::Reserving(id) => {
                 let len = self.sizes[self.application.taken];
                 let [destination, _] = self.state.destination([len, 0])?;
                 if destination != Destination::Memory(Level::DEVICE) {
@@ -157,56 +159,58 @@ impl Cached {
                 match self.state.captures().reserve(id, Part::Device, len, Level::DEVICE) {
                     Reserve::Got { .. } => {
                         machine.flow(self.number, Actor::Application, Motion::OnDevice, len);
-                        self.application.doing = Doing::Capturing(id);
+                        self.application.doing = ApplicationStep::Capturing(id);
                         Ok(true)
                     }
                     Reserve::Wait(_) => {
-                        self.application.doing = Doing::Reserving(id);
+                        self.application.doing = ApplicationStep::Reserving(id);
                         Ok(false)
                     }
                     Reserve::Never(error) => Err(error.into()),
                 }
             }
-            Doing::Acquiring(id) => match self.state.up().acquire(id, Part::Device) {
+            ApplicationStep::Acquiring(id) => match self.state.up().acquire(id, Part::Device) {
                 Acquire::Memory(source) if source.level == Level::DEVICE => {
                     let bytes = self.sizes[self.sizes.len() - 1 - self.application.restored];
                     machine.flow(self.number, Actor::Application, Motion::OnDevice, bytes);
-                    self.application.doing = Doing::Restoring(id);
+                    self.application.doing = ApplicationStep::Restoring(id);
                     Ok(true)
                 }
                 Acquire::Memory(source) => {
                     let bytes = self.sizes[self.sizes.len() - 1 - self.application.restored];
                     // The device side is the application's own buffer, in one piece.
                     let own = [Extent { offset: 0, len: u64::MAX }];
-                    let transfer = Transfer::new(&own, &source.extents, bytes, machine.now());
-                    self.application.doing = Doing::RestoringFromHost(id, transfer);
+                    let transfer = MovingCopy::new(&own, &source.extents, bytes, machine.now());
+                    self.application.doing = ApplicationStep::RestoringFromHost(id, transfer);
                     Ok(true)
                 }
                 Acquire::Wait => {
-                    self.application.doing = Doing::Acquiring(id);
+                    self.application.doing = ApplicationStep::Acquiring(id);
                     Ok(false)
                 }
                 Acquire::File | Acquire::Lost => {
                     bail!("process {}: the bytes of {id} are nowhere", self.number)
                 }
             },
-            Doing::RestoringFromHost(id, mut transfer) => match self.next_piece(&mut transfer) {
-                Piece::Moving => {
-                    self.application.doing = Doing::RestoringFromHost(id, transfer);
-                    Ok(false)
+            ApplicationStep::RestoringFromHost(id, mut transfer) => {
+                match self.next_piece(&mut transfer) {
+                    CopyStep::Moving => {
+                        self.application.doing = ApplicationStep::RestoringFromHost(id, transfer);
+                        Ok(false)
+                    }
+                    CopyStep::Next { bytes, registered, .. } => {
+                        let motion = Motion::Up { registered };
+                        machine.flow(self.number, Actor::Application, motion, bytes);
+                        self.application.doing = ApplicationStep::RestoringFromHost(id, transfer);
+                        Ok(false)
+                    }
+                    CopyStep::Done => {
+                        self.state.up().release(id, Part::Device, Level::HOST);
+                        self.end_restore(id, machine);
+                        Ok(true)
+                    }
                 }
-                Piece::Next { bytes, registered, .. } => {
-                    let motion = Motion::Up { registered };
-                    machine.flow(self.number, Actor::Application, motion, bytes);
-                    self.application.doing = Doing::RestoringFromHost(id, transfer);
-                    Ok(false)
-                }
-                Piece::Done => {
-                    self.state.up().release(id, Part::Device, Level::HOST);
-                    self.end_restore(id, machine);
-                    Ok(true)
-                }
-            },
+            }
             doing => {
                 self.application.doing = doing;
                 Ok(false)

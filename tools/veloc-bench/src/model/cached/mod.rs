@@ -19,21 +19,21 @@ use policy::idle_window::Forecast;
 use policy::order::RestoreOrder;
 use policy::register::{self, Pin};
 use policy::slice;
-use policy::touch::{self, Mode, Touch};
+use policy::touch::{self, Touch, TouchMode};
 
-use super::machine::{Actor, Machine, Process};
-use super::scenario::{Outcome, Scenario};
+use super::machine::{Actor, ProcessNumber, SimulatedNode};
+use super::scenario::{ProcessOutcome, Scenario};
 use crate::plan::ApproachName;
 use application::Application;
 use prepare::{Mapper, Registrar, Toucher};
-use transfer::{Direction, Worker};
+use transfer::{TransferDirection, TransferWorker};
 
 /// The name under which the model keeps its checkpoints.
 const NAME: &str = "model";
 
 /// How an approach makes memory usable.
 #[derive(Clone, Copy, Debug)]
-struct Setup {
+struct MemorySetup {
     /// The device cache is allocated in one call while the application waits; otherwise mapped in
     /// chunks, in the background.
     direct_device: bool,
@@ -47,9 +47,9 @@ struct Setup {
     threads: usize,
 }
 
-impl Setup {
-    fn of(scenario: &Scenario) -> Setup {
-        let ours = Setup {
+impl MemorySetup {
+    fn of(scenario: &Scenario) -> MemorySetup {
+        let ours = MemorySetup {
             direct_device: scenario.direct_device,
             direct_host: false,
             touch: scenario.touch,
@@ -62,7 +62,7 @@ impl Setup {
         };
         match scenario.approach {
             ApproachName::DirectPin => {
-                Setup { direct_device: true, direct_host: true, pin: Pin::Off, ..ours }
+                MemorySetup { direct_device: true, direct_host: true, pin: Pin::Off, ..ours }
             }
             _ => ours,
         }
@@ -71,10 +71,10 @@ impl Setup {
 
 #[derive(Debug)]
 pub(super) struct Cached {
-    number: Process,
+    number: ProcessNumber,
     sizes: Vec<u64>,
     interval: f64,
-    setup: Setup,
+    setup: MemorySetup,
     state: State,
     /// The library's view of its host buffer; `None` without a host buffer.
     pages: Option<Pages>,
@@ -87,15 +87,15 @@ pub(super) struct Cached {
     map: Mapper,
     touch: Toucher,
     pin: Registrar,
-    flush: Worker,
-    fetch: Worker,
-    outcome: Outcome,
+    flush: TransferWorker,
+    fetch: TransferWorker,
+    outcome: ProcessOutcome,
 }
 
 impl Cached {
     /// A process that has not begun.
-    pub(super) fn new(number: Process, scenario: &Scenario) -> Cached {
-        let setup = Setup::of(scenario);
+    pub(super) fn new(number: ProcessNumber, scenario: &Scenario) -> Cached {
+        let setup = MemorySetup::of(scenario);
         let mut state = State::new(Shape {
             memory: level::of_node(0, scenario.host_cache),
             scratch: false,
@@ -121,14 +121,14 @@ impl Cached {
             map: Mapper::new(scenario.device_cache, scenario.map_chunk),
             touch: Toucher::default(),
             pin: Registrar::default(),
-            flush: Worker::new(Direction::Down),
-            fetch: Worker::new(Direction::Up),
-            outcome: Outcome::default(),
+            flush: TransferWorker::new(TransferDirection::Down),
+            fetch: TransferWorker::new(TransferDirection::Up),
+            outcome: ProcessOutcome::default(),
         }
     }
 
     /// Starts the process.
-    pub(super) fn start(&mut self, machine: &mut Machine) -> Result<()> {
+    pub(super) fn start(&mut self, machine: &mut SimulatedNode) -> Result<()> {
         self.start_application(machine);
         if !self.setup.direct_device {
             self.map_next(machine);
@@ -137,7 +137,7 @@ impl Cached {
     }
 
     /// Notes that what `actor` was waiting for has happened.
-    pub(super) fn told(&mut self, actor: Actor, machine: &mut Machine) -> Result<()> {
+    pub(super) fn told(&mut self, actor: Actor, machine: &mut SimulatedNode) -> Result<()> {
         match actor {
             Actor::Application => self.application_told(machine)?,
             Actor::Map => self.mapped(machine),
@@ -146,8 +146,8 @@ impl Cached {
             Actor::NodeLock => self.woken(),
             // A registrar that waits for an idle window is asked whenever anything happens.
             Actor::IdleWindow => {}
-            Actor::Flush => self.transferred(Direction::Down),
-            Actor::Fetch => self.transferred(Direction::Up),
+            Actor::Flush => self.transferred(TransferDirection::Down),
+            Actor::Fetch => self.transferred(TransferDirection::Up),
         }
         self.settle(machine)
     }
@@ -157,10 +157,10 @@ impl Cached {
         self.application.ended()
     }
 
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> ProcessOutcome {
         let mut outcome = self.outcome.clone();
         outcome.mode_changes = self.pace.model().changes();
-        outcome.sequential = self.pace.model().mode() == Mode::Sequential;
+        outcome.sequential = self.pace.model().mode() == TouchMode::Sequential;
         outcome
     }
 
@@ -178,12 +178,12 @@ impl Cached {
     }
 
     /// Lets the application and all workers go on as far as they can.
-    fn settle(&mut self, machine: &mut Machine) -> Result<()> {
+    fn settle(&mut self, machine: &mut SimulatedNode) -> Result<()> {
         loop {
             // The order makes no difference to time, only at one moment: the application first, as
             // in the library, where workers are woken after its step.
             let mut went_on = self.application_goes_on(machine)?;
-            for direction in [Direction::Down, Direction::Up] {
+            for direction in [TransferDirection::Down, TransferDirection::Up] {
                 went_on |= self.transfer_goes_on(direction, machine);
             }
             went_on |= self.registrar_goes_on(machine);

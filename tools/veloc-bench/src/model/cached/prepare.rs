@@ -5,9 +5,9 @@ use std::ops::Range;
 use catalog::Level;
 use levels::pages::TOUCH_UNIT;
 use policy::map::may_map;
-use policy::register::{self, Next, Pin};
+use policy::register::{self, Pin, RegistrarStep};
 
-use super::super::machine::{Actor, Machine};
+use super::super::machine::{Actor, SimulatedNode};
 use super::super::motion::Motion;
 use super::super::node_lock::NOTICED_AFTER;
 use super::Cached;
@@ -31,7 +31,7 @@ pub(super) struct Toucher {
 /// Registers chunks in the background.
 #[derive(Debug, Default)]
 pub(super) struct Registrar {
-    doing: Doing,
+    doing: RegistrarState,
     has_lock: bool,
     /// Whether it was woken and has not looked since whether the lock is free.
     woken: bool,
@@ -45,7 +45,7 @@ pub(super) struct Registrar {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Doing {
+enum RegistrarState {
     /// Waits for a chunk to register, and for an idle window.
     #[default]
     Looking,
@@ -79,18 +79,18 @@ impl Mapper {
 
 impl Registrar {
     pub(super) fn is_queued(&self) -> bool {
-        self.doing == Doing::Queued
+        self.doing == RegistrarState::Queued
     }
 
     pub(super) fn ended(&self) -> bool {
-        self.doing == Doing::Ended
+        self.doing == RegistrarState::Ended
     }
 }
 
 impl Cached {
     // ---- mapping -------------------------------------------------------------------------
 
-    pub(super) fn map_next(&mut self, machine: &mut Machine) {
+    pub(super) fn map_next(&mut self, machine: &mut SimulatedNode) {
         let next = self.map.next();
         let node = machine.node();
         let total = node.device_memory.value as u64;
@@ -105,7 +105,7 @@ impl Cached {
         machine.timer(self.number, Actor::Map, seconds);
     }
 
-    pub(super) fn mapped(&mut self, machine: &mut Machine) {
+    pub(super) fn mapped(&mut self, machine: &mut SimulatedNode) {
         let bytes = self.map.next();
         self.map.mapped += bytes;
         self.state.growth().grown(Level::DEVICE, bytes);
@@ -114,7 +114,7 @@ impl Cached {
 
     // ---- touching ------------------------------------------------------------------------
 
-    pub(super) fn toucher_goes_on(&mut self, machine: &mut Machine) -> bool {
+    pub(super) fn toucher_goes_on(&mut self, machine: &mut SimulatedNode) -> bool {
         if self.setup.direct_host || !self.touch.units.is_empty() || !self.pace.may_touch() {
             return false;
         }
@@ -147,7 +147,7 @@ impl Cached {
         true
     }
 
-    pub(super) fn touched(&mut self, machine: &mut Machine) {
+    pub(super) fn touched(&mut self, machine: &mut SimulatedNode) {
         let seconds = machine.now() - self.touch.since;
         let Some(pages) = &mut self.pages else {
             return;
@@ -162,7 +162,7 @@ impl Cached {
         self.note_touched(machine);
     }
 
-    pub(super) fn note_touched(&mut self, machine: &Machine) {
+    pub(super) fn note_touched(&mut self, machine: &SimulatedNode) {
         let all = self.pages.as_ref().is_some_and(|pages| pages.all_touched());
         if all && self.outcome.touched_at == 0.0 {
             self.outcome.touched_at = machine.now();
@@ -176,7 +176,7 @@ impl Cached {
             while let Some(unit) = pages.claim() {
                 pages.touched(unit);
             }
-            while let Next::Register(chunk) = pages.chunks().next(Pin::Parallel) {
+            while let RegistrarStep::Register(chunk) = pages.chunks().next(Pin::Parallel) {
                 pages.chunks_mut().begin(chunk);
                 pages.chunks_mut().ended(chunk, true);
             }
@@ -185,23 +185,23 @@ impl Cached {
 
     // ---- registration --------------------------------------------------------------------
 
-    pub(super) fn registrar_goes_on(&mut self, machine: &mut Machine) -> bool {
+    pub(super) fn registrar_goes_on(&mut self, machine: &mut SimulatedNode) -> bool {
         let pin = self.setup.pin;
         let Some(pages) = &mut self.pages else {
             return false;
         };
         match self.pin.doing {
-            Doing::Looking => match pages.chunks().next(pin) {
-                Next::Wait => {
+            RegistrarState::Looking => match pages.chunks().next(pin) {
+                RegistrarStep::Wait => {
                     self.release_lock(machine);
                     false
                 }
-                Next::Done => {
-                    self.pin.doing = Doing::Ended;
+                RegistrarStep::Done => {
+                    self.pin.doing = RegistrarState::Ended;
                     self.release_lock(machine);
                     true
                 }
-                Next::Register(chunk) => {
+                RegistrarStep::Register(chunk) => {
                     let bytes = pages.chunks().layout().bytes(chunk);
                     let wait = self.until_idle_window(machine.now(), bytes.end - bytes.start);
                     if wait > 0.0 {
@@ -210,38 +210,38 @@ impl Cached {
                     self.pin.idle_until = None;
                     if register::takes_node_lock(pin) && !self.pin.has_lock {
                         machine.node_lock.queue(self.number);
-                        self.pin.doing = Doing::Queued;
+                        self.pin.doing = RegistrarState::Queued;
                         self.pin.woken = true;
                     } else {
-                        self.pin.doing = Doing::Beginning(chunk);
+                        self.pin.doing = RegistrarState::Beginning(chunk);
                     }
                     true
                 }
             },
-            Doing::Queued => {
+            RegistrarState::Queued => {
                 if !std::mem::take(&mut self.pin.woken) {
                     return false;
                 }
                 let has_lock = machine.node_lock.attempt(self.number);
                 if has_lock {
                     self.pin.has_lock = true;
-                    self.pin.doing = Doing::Looking;
+                    self.pin.doing = RegistrarState::Looking;
                 }
                 has_lock
             }
-            Doing::Beginning(chunk) => {
+            RegistrarState::Beginning(chunk) => {
                 if !pages.chunks_mut().begin(chunk) {
-                    self.pin.doing = Doing::Looking;
+                    self.pin.doing = RegistrarState::Looking;
                     return true;
                 }
                 let bytes = pages.chunks().layout().bytes(chunk);
-                self.pin.doing = Doing::Registering(chunk);
+                self.pin.doing = RegistrarState::Registering(chunk);
                 self.pin.since = machine.now();
                 machine.stop_copies(self.number, true);
                 machine.flow(self.number, Actor::Pin, Motion::Register, bytes.end - bytes.start);
                 true
             }
-            Doing::Registering(_) | Doing::Ended => false,
+            RegistrarState::Registering(_) | RegistrarState::Ended => false,
         }
     }
 
@@ -260,7 +260,7 @@ impl Cached {
     }
 
     /// Asks again after `wait` seconds, or releases the lock if it was held idle for too long.
-    fn await_idle_window(&mut self, machine: &mut Machine, mut wait: f64) -> bool {
+    fn await_idle_window(&mut self, machine: &mut SimulatedNode, mut wait: f64) -> bool {
         let now = machine.now();
         if self.pin.has_lock {
             let until = *self.pin.idle_until.get_or_insert(now + register::LONGEST_IDLE_LOCK);
@@ -283,8 +283,9 @@ impl Cached {
         self.pin.woken = true;
     }
 
-    pub(super) fn registered(&mut self, machine: &mut Machine) {
-        let (Doing::Registering(chunk), Some(pages)) = (self.pin.doing, &mut self.pages) else {
+    pub(super) fn registered(&mut self, machine: &mut SimulatedNode) {
+        let (RegistrarState::Registering(chunk), Some(pages)) = (self.pin.doing, &mut self.pages)
+        else {
             return;
         };
         pages.chunks_mut().ended(chunk, true);
@@ -294,11 +295,11 @@ impl Cached {
         self.outcome.stopped += machine.now() - self.pin.since;
         machine.stop_copies(self.number, false);
         self.calls.blocking_work_ended(machine.now());
-        self.pin.doing = Doing::Looking;
+        self.pin.doing = RegistrarState::Looking;
         self.pin.put_off = (0.0, None);
     }
 
-    fn release_lock(&mut self, machine: &mut Machine) {
+    fn release_lock(&mut self, machine: &mut SimulatedNode) {
         if std::mem::take(&mut self.pin.has_lock) {
             if let Some(waiting) = machine.node_lock.leave() {
                 machine.timer(waiting, Actor::NodeLock, NOTICED_AFTER);

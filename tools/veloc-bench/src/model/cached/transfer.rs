@@ -8,19 +8,19 @@ use catalog::Level;
 use levels::pages::TOUCH_UNIT;
 use policy::bandwidth::Flush;
 
-use super::super::machine::{Actor, Machine};
+use super::super::machine::{Actor, SimulatedNode};
 use super::super::motion::Motion;
 use super::Cached;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum TransferDirection {
     Down,
     Up,
 }
 
 /// A copy on its way.
 #[derive(Debug)]
-pub(super) struct Transfer {
+pub(super) struct MovingCopy {
     /// Runs of the copy that are left: places in the host buffer, and bytes.
     runs: VecDeque<(u64, u64)>,
     /// The piece that is being moved: place and bytes.
@@ -29,7 +29,7 @@ pub(super) struct Transfer {
 }
 
 /// The next step of a copy.
-pub(super) enum Piece {
+pub(super) enum CopyStep {
     /// A piece is on its way.
     Moving,
     /// This piece is to be moved now.
@@ -40,61 +40,61 @@ pub(super) enum Piece {
 
 /// The worker that flushes, or the one that fetches.
 #[derive(Debug)]
-pub(super) struct Worker {
-    direction: Direction,
-    job: Option<Job>,
+pub(super) struct TransferWorker {
+    direction: TransferDirection,
+    job: Option<TransferJob>,
 }
 
 #[derive(Debug)]
-struct Job {
+struct TransferJob {
     moved: MoveJob,
     untouched: u64,
-    transfer: Transfer,
+    transfer: MovingCopy,
     flush: Option<Flush>,
 }
 
-impl Transfer {
-    pub(super) fn new(device: &[Extent], host: &[Extent], len: u64, since: f64) -> Transfer {
+impl MovingCopy {
+    pub(super) fn new(device: &[Extent], host: &[Extent], len: u64, since: f64) -> MovingCopy {
         let runs = side_by_side(device, host, len).map(|(_, at, len)| (at, len)).collect();
-        Transfer { runs, moving: None, since }
+        MovingCopy { runs, moving: None, since }
     }
 }
 
-impl Worker {
-    pub(super) fn new(direction: Direction) -> Worker {
-        Worker { direction, job: None }
+impl TransferWorker {
+    pub(super) fn new(direction: TransferDirection) -> TransferWorker {
+        TransferWorker { direction, job: None }
     }
 
     fn actor(&self) -> Actor {
         match self.direction {
-            Direction::Down => Actor::Flush,
-            Direction::Up => Actor::Fetch,
+            TransferDirection::Down => Actor::Flush,
+            TransferDirection::Up => Actor::Fetch,
         }
     }
 }
 
 impl Cached {
     /// The next piece of a copy.
-    pub(super) fn next_piece(&mut self, transfer: &mut Transfer) -> Piece {
+    pub(super) fn next_piece(&mut self, transfer: &mut MovingCopy) -> CopyStep {
         if transfer.moving.is_some() {
-            return Piece::Moving;
+            return CopyStep::Moving;
         }
         let Some(&(at, left)) = transfer.runs.front() else {
-            return Piece::Done;
+            return CopyStep::Done;
         };
         let Some(pages) = &self.pages else {
-            return Piece::Done;
+            return CopyStep::Done;
         };
         let bytes = self.piece(pages, at, left);
         let units = (at / TOUCH_UNIT) as usize..(at + bytes).div_ceil(TOUCH_UNIT) as usize;
         let touched = pages.all_touched() || self.exists[units].iter().all(|&exists| exists);
         let registered = pages.chunks().is_registered(at);
         transfer.moving = Some((at, bytes));
-        Piece::Next { bytes, registered, touched }
+        CopyStep::Next { bytes, registered, touched }
     }
 
     /// The piece under way has arrived.
-    pub(super) fn end_piece(&mut self, transfer: &mut Transfer) {
+    pub(super) fn end_piece(&mut self, transfer: &mut MovingCopy) {
         let Some((at, bytes)) = transfer.moving.take() else {
             return;
         };
@@ -111,34 +111,38 @@ impl Cached {
         }
     }
 
-    fn worker(&mut self, direction: Direction) -> &mut Worker {
+    fn worker(&mut self, direction: TransferDirection) -> &mut TransferWorker {
         match direction {
-            Direction::Down => &mut self.flush,
-            Direction::Up => &mut self.fetch,
+            TransferDirection::Down => &mut self.flush,
+            TransferDirection::Up => &mut self.fetch,
         }
     }
 
-    pub(super) fn transferred(&mut self, direction: Direction) {
+    pub(super) fn transferred(&mut self, direction: TransferDirection) {
         if let Some(mut job) = self.worker(direction).job.take() {
             self.end_piece(&mut job.transfer);
             self.worker(direction).job = Some(job);
         }
     }
 
-    pub(super) fn transfer_goes_on(&mut self, direction: Direction, machine: &mut Machine) -> bool {
+    pub(super) fn transfer_goes_on(
+        &mut self,
+        direction: TransferDirection,
+        machine: &mut SimulatedNode,
+    ) -> bool {
         let Some(mut job) = self.worker(direction).job.take() else {
             return self.begin_job(direction, machine);
         };
         match self.next_piece(&mut job.transfer) {
-            Piece::Moving => {}
-            Piece::Next { bytes, registered, touched } => {
+            CopyStep::Moving => {}
+            CopyStep::Next { bytes, registered, touched } => {
                 let motion = match direction {
-                    Direction::Down => Motion::Down { registered, touched },
-                    Direction::Up => Motion::Up { registered },
+                    TransferDirection::Down => Motion::Down { registered, touched },
+                    TransferDirection::Up => Motion::Up { registered },
                 };
                 machine.flow(self.number, self.worker(direction).actor(), motion, bytes);
             }
-            Piece::Done => {
+            CopyStep::Done => {
                 self.end_job(direction, job, machine);
                 return true;
             }
@@ -147,42 +151,47 @@ impl Cached {
         false
     }
 
-    fn begin_job(&mut self, direction: Direction, machine: &mut Machine) -> bool {
+    fn begin_job(&mut self, direction: TransferDirection, machine: &mut SimulatedNode) -> bool {
         if self.pages.is_none() {
             return false;
         }
         let next = match direction {
-            Direction::Down => self.state.down().next_flush(Level::DEVICE),
-            Direction::Up => self.state.up().next_fetch(Level::DEVICE),
+            TransferDirection::Down => self.state.down().next_flush(Level::DEVICE),
+            TransferDirection::Up => self.state.up().next_fetch(Level::DEVICE),
         };
         let Some(next) = next else {
             return false;
         };
         let (device, host) = match direction {
-            Direction::Down => (&next.from.extents, &next.to.extents),
-            Direction::Up => (&next.to.extents, &next.from.extents),
+            TransferDirection::Down => (&next.from.extents, &next.to.extents),
+            TransferDirection::Up => (&next.to.extents, &next.from.extents),
         };
         let untouched = self.pages.as_mut().map_or(0, |pages| {
             let untouched = pages.untouched(host);
-            if direction == Direction::Down {
+            if direction == TransferDirection::Down {
                 pages.writing(host);
             }
             untouched
         });
-        let job = Job {
+        let job = TransferJob {
             untouched,
-            transfer: Transfer::new(device, host, next.len, machine.now()),
+            transfer: MovingCopy::new(device, host, next.len, machine.now()),
             moved: next,
-            flush: (direction == Direction::Down).then(|| self.pace.flush_begins()),
+            flush: (direction == TransferDirection::Down).then(|| self.pace.flush_begins()),
         };
         self.worker(direction).job = Some(job);
         true
     }
 
-    fn end_job(&mut self, direction: Direction, job: Job, machine: &mut Machine) {
+    fn end_job(
+        &mut self,
+        direction: TransferDirection,
+        job: TransferJob,
+        machine: &mut SimulatedNode,
+    ) {
         let seconds = machine.now() - job.transfer.since;
         match direction {
-            Direction::Down => {
+            TransferDirection::Down => {
                 if let Some(pages) = &mut self.pages {
                     pages.written(&job.moved.to.extents);
                 }
@@ -193,7 +202,7 @@ impl Cached {
                 self.state.down().flush_done(&job.moved, MoveEnd::Done);
                 self.note_touched(machine);
             }
-            Direction::Up => {
+            TransferDirection::Up => {
                 self.outcome.fetched += job.moved.len;
                 self.state.up().fetch_done(&job.moved, MoveEnd::Done);
             }
