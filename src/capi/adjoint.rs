@@ -11,7 +11,7 @@ use super::schedule::VELOC_RULE_MIXED;
 use super::{VELOC_FAILURE, VELOC_SUCCESS};
 use adjoint::settings::{names_of, AdjointSettings};
 use adjoint::{run, ClientAccess, Problem, RunOutcome};
-use client::regions::Memory;
+use client::regions::ProtectedMemory;
 use client::Client;
 use errors::{Error, ErrorKind, Result};
 use os::sync::Mutex;
@@ -201,7 +201,7 @@ pub(super) fn protect_part(
             )));
         }
     };
-    let memory = Memory::new(id, ptr as u64, count, base_size)?;
+    let memory = ProtectedMemory::new(id, ptr as u64, count, base_size)?;
     with_client(|client| client.protecting().protect(Some(&name), id, memory))
 }
 

@@ -12,7 +12,7 @@ use super::boundary::{
 use super::job::start_logging;
 use super::restart::{newest, search};
 use super::{VELOC_FAILURE, VELOC_SUCCESS};
-use client::callbacks::{Object, Written};
+use client::callbacks::{Object, WrittenBytes};
 use config::Config;
 use errors::{Error, Result};
 
@@ -89,7 +89,7 @@ impl Drop for ObjectBytes {
 }
 
 impl Object for VELOC_Cxx_object {
-    fn write(&self) -> Result<Written> {
+    fn write(&self) -> Result<WrittenBytes> {
         let mut written =
             VELOC_Cxx_written { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0 };
         let mut reason = [0; REASON_BYTES];

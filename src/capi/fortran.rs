@@ -7,7 +7,7 @@ use super::adjoint::protect_part;
 use super::boundary::{status, string, with_client};
 use super::job::{by_file, by_options, start_over, VELOC_Option};
 use super::regions::entries;
-use client::regions::Memory;
+use client::regions::ProtectedMemory;
 use errors::{Error, Result};
 use mpi::Mpi;
 
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn VELOC_Fortran_protect(
             client.protecting().protect(
                 group,
                 id,
-                Memory::new(id, address as u64, count, base_size)?,
+                ProtectedMemory::new(id, address as u64, count, base_size)?,
             )
         })
     })
@@ -93,11 +93,11 @@ pub unsafe extern "C" fn VELOC_Fortran_protect_list(list: *const FortranRegion, 
         // SAFETY: the caller's promise.
         let list = unsafe { entries(list, n) }?;
         let called = |place| format!("list({})", place + 1);
-        let memory = |region: &FortranRegion| -> Result<(c_int, Memory)> {
+        let memory = |region: &FortranRegion| -> Result<(c_int, ProtectedMemory)> {
             let id = c_int::try_from(region.id).map_err(|_| beyond("id", region.id))?;
             let count = size(id, "count", region.count)?;
             let base_size = size(id, "base_size", region.base_size)?;
-            Ok((id, Memory::new(id, region.ptr as u64, count, base_size)?))
+            Ok((id, ProtectedMemory::new(id, region.ptr as u64, count, base_size)?))
         };
         let memory = |(place, region)| memory(region).map_err(|error| error.within(called(place)));
         let regions = list.iter().enumerate().map(memory).collect::<Result<_>>()?;

@@ -8,7 +8,7 @@ use super::{
     VELOC_Flags, VELOC_CAPTURE_AUTO, VELOC_CAPTURE_COPY, VELOC_CAPTURE_FORK, VELOC_CAPTURE_PROTECT,
     VELOC_SUCCESS,
 };
-use client::regions::{Memory, Terms};
+use client::regions::{ProtectedMemory, Terms};
 use engine::deferred::Release;
 use errors::{Error, Result};
 use policy::capture::Capture;
@@ -40,7 +40,11 @@ pub extern "C" fn VELOC_Mem_protect(
 ) -> c_int {
     status("VELOC_Mem_protect", || {
         with_client(|client| {
-            client.protecting().protect(None, id, Memory::new(id, ptr as u64, count, base_size)?)
+            client.protecting().protect(
+                None,
+                id,
+                ProtectedMemory::new(id, ptr as u64, count, base_size)?,
+            )
         })
     })
 }
@@ -89,10 +93,10 @@ pub(super) fn called(place: usize) -> String {
 }
 
 /// The memory of a list of regions.
-pub(super) fn memories(list: &[VELOC_Region]) -> Result<Vec<(i32, Memory)>> {
+pub(super) fn memories(list: &[VELOC_Region]) -> Result<Vec<(i32, ProtectedMemory)>> {
     let memory = |(place, region): (usize, &VELOC_Region)| {
         let &VELOC_Region { id, ptr, count, base_size } = region;
-        let memory = Memory::new(id, ptr as u64, count, base_size);
+        let memory = ProtectedMemory::new(id, ptr as u64, count, base_size);
         Ok((id, memory.map_err(|error| error.within(called(place)))?))
     };
     list.iter().enumerate().map(memory).collect()
@@ -216,7 +220,7 @@ fn protect(
                     ),
                 );
             }
-            let mut memory = Memory::new(id, address, count, base_size)?;
+            let mut memory = ProtectedMemory::new(id, address, count, base_size)?;
             memory.terms = terms;
             client.protecting().protect(None, id, memory)
         })
@@ -334,7 +338,7 @@ pub unsafe extern "C" fn VELOC_Region_protect(
             client.protecting().protect(
                 Some(name),
                 id,
-                Memory::new(id, ptr as u64, count, base_size)?,
+                ProtectedMemory::new(id, ptr as u64, count, base_size)?,
             )
         })
     })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use client::callbacks::{Object, Written};
+use client::callbacks::{Object, WrittenBytes};
 use errors::{Error, ErrorKind, Result};
 pub(super) use format::mark::{checksum_of, LEN as BYTES};
 use format::mark::{MAGIC, OLD_MAGIC};
@@ -148,7 +148,7 @@ impl Marker {
 }
 
 impl Object for PositionCell {
-    fn write(&self) -> Result<Written> {
+    fn write(&self) -> Result<WrittenBytes> {
         Ok(Box::new(self.0.lock().encode()))
     }
 

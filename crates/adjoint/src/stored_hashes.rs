@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::position::{checksum_of, ComputationIdentity, ObjectRole, Position, BYTES};
-use client::callbacks::{Object, Written};
+use client::callbacks::{Object, WrittenBytes};
 use errors::{Error, ErrorKind, Result};
 use os::sync::Mutex;
 
@@ -43,7 +43,7 @@ impl StoredHashes {
 }
 
 impl Object for HashesCell {
-    fn write(&self) -> Result<Written> {
+    fn write(&self) -> Result<WrittenBytes> {
         let (position, hashes) = &*self.0.lock();
         Ok(Box::new(encode(position, hashes)))
     }

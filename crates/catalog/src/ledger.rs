@@ -25,8 +25,8 @@ use format::identity::Identity;
 pub(crate) mod plain;
 mod words;
 
-pub use words::Memory;
-use words::{Link, Words, CONTENT, FIRST};
+pub use words::LedgerMemory;
+use words::{SlotLink, Words, CONTENT, FIRST};
 
 /// First word of a ledger: "veloc" and the version of this layout and of [`Record`].
 const MAGIC: u64 = 0x0006_0063_6f6c_6576;
@@ -148,7 +148,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The memory has no room for one record.
-    pub fn new(memory: Memory) -> Result<Ledger> {
+    pub fn new(memory: LedgerMemory) -> Result<Ledger> {
         let words = Words::of(memory)?;
         words.store(words.get(0), MAGIC, Ordering::Relaxed);
         Ok(Ledger { words, free: Vec::new(), used: 0, said_full: false })
@@ -159,7 +159,7 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`read`].
-    pub fn resume(memory: Memory) -> Result<(Ledger, Vec<Left>)> {
+    pub fn resume(memory: LedgerMemory) -> Result<(Ledger, Vec<Left>)> {
         let words = Words::of(memory)?;
         let (left, used) = scan(&words)?;
         let left = with_bytes(left);
@@ -168,7 +168,7 @@ impl Ledger {
             let mut next = Some(slot.0);
             while let Some(index) = next.filter(|&index| !taken[index as usize]) {
                 taken[index as usize] = true;
-                next = Link::of(words.slot(index, 1).load(Ordering::Relaxed)).next;
+                next = SlotLink::of(words.slot(index, 1).load(Ordering::Relaxed)).next;
             }
         }
         let free: Vec<u32> = (0..used).rev().filter(|&index| !taken[index as usize]).collect();
@@ -260,7 +260,7 @@ impl Ledger {
         let mut next = Some(slot.0);
         while let Some(index) = next {
             self.free.push(index);
-            next = Link::of(self.words.slot(index, 1).load(Ordering::Relaxed)).next;
+            next = SlotLink::of(self.words.slot(index, 1).load(Ordering::Relaxed)).next;
         }
     }
 
@@ -287,7 +287,7 @@ impl Ledger {
                 self.words.store(used, u64::from(self.used), Ordering::Relaxed);
                 self.used - 1
             });
-            let link = Link { next, len: piece.len() as u32 };
+            let link = SlotLink { next, len: piece.len() as u32 };
             self.words.put(index, 1, link.word());
             for (at, word) in piece.chunks(8).enumerate() {
                 let mut whole = [0; 8];
@@ -315,7 +315,7 @@ pub type Left = (Record<'static>, Standing, Slot);
 ///
 /// # Errors
 /// The memory is no ledger, or one of another version of this library.
-pub fn read(memory: Memory) -> Result<Vec<Left>> {
+pub fn read(memory: LedgerMemory) -> Result<Vec<Left>> {
     scan(&Words::of(memory)?).map(|(left, _)| with_bytes(left))
 }
 
@@ -341,7 +341,7 @@ fn with_bytes(mut left: Vec<Left>) -> Vec<Left> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn carriers(memory: Memory) -> Result<Vec<u32>> {
+pub fn carriers(memory: LedgerMemory) -> Result<Vec<u32>> {
     let (left, _) = scan(&Words::of(memory)?)?;
     let carrier = |(_, standing, _): &Left| (!standing.in_host).then_some(standing.carrier);
     Ok(left.iter().filter_map(carrier).filter(|&process| process != 0).collect())

@@ -42,7 +42,7 @@ const HELD: Standing = Standing {
 };
 
 /// The records of a ledger, without their places.
-fn read(memory: Memory) -> Result<Vec<(Record<'static>, Standing)>> {
+fn read(memory: LedgerMemory) -> Result<Vec<(Record<'static>, Standing)>> {
     let left = super::read(memory)?;
     Ok(left.into_iter().map(|(record, standing, _)| (record, standing)).collect())
 }
@@ -194,7 +194,7 @@ fn links_in_a_circle_lead_nowhere() {
     let memory = Plain::of(1 << 20);
     let mut ledger = Ledger::new(memory.words()).unwrap();
     let slot = ledger.put(&record(1, 1, 1), HELD).unwrap();
-    let circle = Link { next: Some(slot.0), len: 0 };
+    let circle = SlotLink { next: Some(slot.0), len: 0 };
     ledger.words.slot(slot.0, 1).store(circle.word(), Ordering::Relaxed);
     assert_eq!(read(memory.words()).unwrap(), []);
 }

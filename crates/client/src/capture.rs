@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::callbacks::{Object, Written};
+use super::callbacks::{Object, WrittenBytes};
 use super::deltas::Deltas;
 use super::guards::look_at;
 use super::memory::CallMemory;
@@ -22,7 +22,7 @@ use policy::capture::Capture;
 pub(super) struct Captured {
     pub places: Vec<Place>,
     /// The bytes of objects, which `places` points to.
-    _written: Vec<Written>,
+    _written: Vec<WrittenBytes>,
     _log: Option<Packed>,
     _table: Option<Vec<u8>>,
 }
@@ -57,7 +57,7 @@ impl Taking<'_> {
         let call = CallMemory::new(engine);
         let mut places = Vec::with_capacity(selected.len() + 1);
         // The bytes of objects stay until they are captured.
-        let mut written: Vec<Written> = Vec::new();
+        let mut written: Vec<WrittenBytes> = Vec::new();
         let mut write = |id: i32, object: &Arc<dyn Object>| -> Result<Place> {
             let made = object.write().map_err(|error| error.within(format!("region {id}")))?;
             let bytes = (*made).as_ref();

@@ -113,7 +113,7 @@ impl Difference {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::regions::Memory;
+    use crate::regions::ProtectedMemory;
     use config::Config;
 
     /// Catches a look that counts as a read: what is in memory alone would be given up for the
@@ -126,7 +126,7 @@ mod tests {
         let mut state = vec![1_u8; LEN];
         let (config, _) = Config::from_text(text, |_| None).unwrap();
         let mut client = Client::start_single(config, 0).unwrap();
-        let memory = Memory::new(4, state.as_mut_ptr() as u64, LEN, 1).unwrap();
+        let memory = ProtectedMemory::new(4, state.as_mut_ptr() as u64, LEN, 1).unwrap();
         client.protecting().protect(None, 4, memory).unwrap();
         client.checkpoint("x", 1).unwrap();
         assert_eq!(client.marked().differences("x", 1).unwrap(), []);

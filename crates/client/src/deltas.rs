@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::incremental::{Incremental, Plan, MOST};
+use super::incremental::{DeltaPlan, Incremental, MOST};
 use super::regions::{Group, Protected, Regions};
 use catalog::FileLevel;
 use device::PAGEABLE;
@@ -109,7 +109,7 @@ impl Deltas {
         let frozen: Vec<_> = places.iter().filter(is_frozen).map(|p| (p.address, p.len)).collect();
         let mappings = Mappings::now();
         let is_own = |address, len| mappings.have_anonymous(address, len);
-        let Plan { table, changes, unwatched } =
+        let DeltaPlan { table, changes, unwatched } =
             incremental.plan(of, &regions, &frozen, protected, is_own)?;
         for (id, why) in unwatched {
             let text = format!("incremental: writes to region {id} cannot be noted, so it is captured whole: {why}");

@@ -1,7 +1,7 @@
 //! Mistakes that compile, run, and lose data in silence: one warning for each region, and no refusal of what VELOC
 //! allows.
 
-use super::regions::{Earlier, Group, Memory, Regions};
+use super::regions::{Earlier, Group, ProtectedMemory, Regions};
 use catalog::{Part, Region};
 use files::Files;
 use os::access::{self, Mappings};
@@ -16,7 +16,7 @@ const LEAST_ADDRESS: u64 = 1 << 32;
 const OVERFLOWN: u64 = 1 << 32;
 
 /// Warns, when memory is protected, of a size that can hardly be meant.
-pub(super) fn look_at_empty(files: &Files, id: i32, memory: &Memory) {
+pub(super) fn look_at_empty(files: &Files, id: i32, memory: &ProtectedMemory) {
     if memory.len == 0
         && memory.address != 0
         && Mappings::now().are_writable(memory.address, OVERFLOWN)
@@ -30,7 +30,13 @@ pub(super) fn look_at_empty(files: &Files, id: i32, memory: &Memory) {
 }
 
 /// Warns, when memory of these regions is captured, of what can hardly be meant. `first`: no checkpoint had it before.
-pub(super) fn look_at(files: &Files, id: i32, memory: &Memory, regions: &Group, first: bool) {
+pub(super) fn look_at(
+    files: &Files,
+    id: i32,
+    memory: &ProtectedMemory,
+    regions: &Group,
+    first: bool,
+) {
     let told = |what: &str| files.warnings().once(format!("region {id}: {what}"));
     if memory.part == Part::Device || memory.len == 0 {
         return;
@@ -83,7 +89,7 @@ pub(super) fn look_at_size(
     files: &Files,
     what: impl FnOnce() -> String,
     region: &Region,
-    memory: &Memory,
+    memory: &ProtectedMemory,
 ) {
     if memory.len > region.size && region.size > 0 {
         files.warnings().once(format!(

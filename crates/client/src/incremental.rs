@@ -41,7 +41,7 @@ pub(super) struct Incremental {
     protected: [Vec<(u64, u64)>; 2],
     names: HashMap<String, Name>,
     /// The checkpoint that is open.
-    open: Option<(String, Last)>,
+    open: Option<(String, LastVersion)>,
     /// Checkpoints planned so far.
     planned: u64,
     /// Steps towards files that had failed before the last one.
@@ -51,7 +51,7 @@ pub(super) struct Incremental {
 /// One name.
 #[derive(Debug, Default)]
 struct Name {
-    last: Option<Last>,
+    last: Option<LastVersion>,
     /// What was written since.
     changed: Ranges,
     /// The number of the last checkpoint that was planned.
@@ -62,7 +62,7 @@ struct Name {
 
 /// A checkpoint.
 #[derive(Debug)]
-struct Last {
+struct LastVersion {
     version: i32,
     number: u64,
     chain: u64,
@@ -75,7 +75,7 @@ type Unwatched = Vec<(i32, String)>;
 
 /// What an incremental checkpoint has besides its whole regions.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct DeltaPlan {
     /// The table of what has changed.
     pub table: Vec<u8>,
     /// What has changed in the regions that are not taken whole, by id: ranges of addresses.
@@ -132,7 +132,7 @@ impl Incremental {
         frozen: &[(u64, u64)],
         protected: &Regions,
         is_own: impl Fn(u64, u64) -> bool,
-    ) -> Result<Plan> {
+    ) -> Result<DeltaPlan> {
         let frozen = frozen.iter().map(|(at, len)| pages(*at, *len)).collect();
         self.protected = [frozen, std::mem::take(&mut self.protected[0])];
         self.forget_unneeded(protected);
@@ -149,7 +149,7 @@ impl Incremental {
         if last.is_some_and(|last| last.version >= version) {
             own.reuses = (own.reuses + 1).min(MOST_REUSES);
         }
-        let is_base = |last: &&Last| last.version < version && last.chain < self.chain;
+        let is_base = |last: &&LastVersion| last.version < version && last.chain < self.chain;
         let base = last.filter(is_base).filter(|_| own.reuses < MOST_REUSES);
         let (mut noted, mut changes, mut sparse) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for &(id, address, len) in regions {
@@ -187,8 +187,8 @@ impl Incremental {
         let chain = base.map_or(0, |base| base.chain + 1);
         let base = base.map(|base| Base { version: base.version, number: base.number });
         let table = DeltaTable { number, chain, base, regions: sparse }.encode();
-        self.open = Some((name.to_owned(), Last { version, number, chain, regions: noted }));
-        Ok(Plan { table, changes, unwatched })
+        self.open = Some((name.to_owned(), LastVersion { version, number, chain, regions: noted }));
+        Ok(DeltaPlan { table, changes, unwatched })
     }
 
     /// These regions (id, address, length) are as they are in a version, whose file has this number, so far in a chain: the
@@ -213,7 +213,7 @@ impl Incremental {
         self.planned += 1;
         let own = self.names.entry(name.to_owned()).or_default();
         own.used = self.planned;
-        own.last = Some(Last { version, number, chain, regions: noted });
+        own.last = Some(LastVersion { version, number, chain, regions: noted });
         own.changed.clear();
     }
 

@@ -3,7 +3,7 @@
 //! versions applies to them, and each is restored and removed by this process alone: no call here
 //! is collective. Lost versions are rebuilt by [`collective::Search::regain`].
 
-use super::regions::Memory;
+use super::regions::ProtectedMemory;
 use super::{Client, Phase, Selection};
 use errors::{Error, Result};
 use format::names;
@@ -80,7 +80,7 @@ impl Marked<'_> {
         let _span = trace.span(Activity::Restore).of(name, version);
         self.open_own(name, version)?;
         // Memory that is restored again and again is checked once.
-        let recovered = self.client.recover_checked(&Selection::All, Memory::was_writable);
+        let recovered = self.client.recover_checked(&Selection::All, ProtectedMemory::was_writable);
         let Phase::Restart { restoring } = self.client.phase.take() else {
             return recovered;
         };

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use super::regions::Memory;
+use super::regions::ProtectedMemory;
 use catalog::Part;
 use device::{kinds, ApplicationStream, Pointer, PAGEABLE};
 use engine::place::{part_of, Place};
@@ -51,7 +51,7 @@ impl<'a> CallMemory<'a> {
 
     /// Where a protected region's first `len` bytes are now. Device memory that the driver does not
     /// know any more was freed: it must not be taken for host memory.
-    pub(super) fn place(&self, id: i32, region: &Memory, len: u64) -> Result<Place> {
+    pub(super) fn place(&self, id: i32, region: &ProtectedMemory, len: u64) -> Result<Place> {
         let kind = self.kind(region.address, len);
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
         let capture = match region.terms.read_only {

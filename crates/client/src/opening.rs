@@ -9,7 +9,7 @@ use errors::{ErrorKind, Result};
 use format::identity::Identity;
 
 /// A checkpoint that is about to be open for recovery.
-pub(super) struct Begun {
+pub(super) struct BegunRestore {
     pub restoring: Restoring,
     /// Where a restart copies to, or why it cannot; `None` if the checkpoint is only opened.
     pub prepared: Result<Option<Prepared>>,
@@ -31,9 +31,9 @@ impl Opening<'_> {
         of: Option<u32>,
         copied: Option<&Selection>,
         proper: Result<()>,
-    ) -> Result<Begun> {
+    ) -> Result<BegunRestore> {
         let other = self.search.other(of);
-        let end = |begun: Result<Begun>| {
+        let end = |begun: Result<BegunRestore>| {
             if let Ok(begun) = begun {
                 self.recovering.engine.restores().end_restore(begun.restoring, false);
             }
@@ -71,8 +71,8 @@ impl Opening<'_> {
             }
         }
         let ready = match &begun {
-            Ok(Begun { prepared: Ok(_), .. }) => Ok(()),
-            Ok(Begun { prepared: Err(error), .. }) | Err(error) => Err(error.clone()),
+            Ok(BegunRestore { prepared: Ok(_), .. }) => Ok(()),
+            Ok(BegunRestore { prepared: Err(error), .. }) | Err(error) => Err(error.clone()),
         };
         let ready = match (ready, why) {
             (ready, None) => ready,
@@ -98,7 +98,7 @@ impl Opening<'_> {
         of: Option<u32>,
         copied: Option<&Selection>,
         wanted: Identity,
-    ) -> Result<Begun> {
+    ) -> Result<BegunRestore> {
         let Recovering { engine, protection, .. } = self.recovering;
         let part_of = |id| protection.regions.of(name).part(id);
         let (other, agrees) = (self.search.other(of), self.search.has_others());
@@ -130,7 +130,7 @@ impl Opening<'_> {
         let prepare =
             |copied: &Selection| self.recovering.prepare(&restoring, copied, |_, _| false);
         let prepared = copied.map(prepare).transpose();
-        Ok(Begun { restoring, prepared })
+        Ok(BegunRestore { restoring, prepared })
     }
 
     /// Finds the copy of a run that all processes have one of. Collective.
@@ -140,7 +140,7 @@ impl Opening<'_> {
         version: i32,
         of: Option<u32>,
         copied: Option<&Selection>,
-    ) -> Result<Begun> {
+    ) -> Result<BegunRestore> {
         match self.search.common_run(name, version, self.search.other(of))? {
             Some(run) => self.begin_one(name, version, of, copied, run),
             None => Err(of_several_runs(name, version)),

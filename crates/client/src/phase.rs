@@ -1,6 +1,6 @@
 //! What is open, and what may be done then.
 
-use super::routed::Routed;
+use super::routed::RoutedFile;
 use engine::restore::Restoring;
 use engine::{Engine, Open};
 use errors::{Error, Result};
@@ -13,7 +13,7 @@ pub(super) enum Phase {
     /// Nothing.
     Idle,
     /// A checkpoint; `routed`: of a file of the application's own, `failed`: regions that were asked for could not be captured.
-    Checkpoint { open: Open, routed: Option<Routed>, failed: bool },
+    Checkpoint { open: Open, routed: Option<RoutedFile>, failed: bool },
     /// A restart.
     Restart { restoring: Restoring },
 }

@@ -10,7 +10,7 @@ use super::deltas;
 use super::guards::look_at_empty;
 use super::memory::CallMemory;
 use super::messages::{self, MessageLog};
-use super::regions::{Memory, Protected, Regions};
+use super::regions::{Protected, ProtectedMemory, Regions};
 use super::under_way::UnderWay;
 use super::Selection;
 use catalog::{Part, MESSAGES};
@@ -57,7 +57,7 @@ pub struct Protecting<'a> {
 
 impl Protecting<'_> {
     /// Protects memory, or changes an id's region, for the checkpoints of one name or of any.
-    pub fn protect(&mut self, group: Option<&str>, id: i32, region: Memory) -> Result<()> {
+    pub fn protect(&mut self, group: Option<&str>, id: i32, region: ProtectedMemory) -> Result<()> {
         let region = self.checked(group, id, region)?;
         self.keep(group, [(id, region)]);
         Ok(())
@@ -69,7 +69,7 @@ impl Protecting<'_> {
     /// The first region's, with what its place in the list is `called`; or an id is there twice.
     pub fn protect_list(
         &mut self,
-        list: Vec<(i32, Memory)>,
+        list: Vec<(i32, ProtectedMemory)>,
         called: impl Fn(usize) -> String,
     ) -> Result<()> {
         let checked = self.checked_list(None, list, called)?;
@@ -81,9 +81,9 @@ impl Protecting<'_> {
     pub(super) fn checked_list(
         &self,
         group: Option<&str>,
-        list: Vec<(i32, Memory)>,
+        list: Vec<(i32, ProtectedMemory)>,
         called: impl Fn(usize) -> String,
-    ) -> Result<Vec<(i32, Memory)>> {
+    ) -> Result<Vec<(i32, ProtectedMemory)>> {
         let mut places = BTreeMap::new();
         let mut checked = Vec::with_capacity(list.len());
         for (place, (id, region)) in list.into_iter().enumerate() {
@@ -99,7 +99,12 @@ impl Protecting<'_> {
     }
 
     /// Checks that a region can be protected, and finds the part that it belongs to.
-    fn checked(&self, group: Option<&str>, id: i32, mut region: Memory) -> Result<Memory> {
+    fn checked(
+        &self,
+        group: Option<&str>,
+        id: i32,
+        mut region: ProtectedMemory,
+    ) -> Result<ProtectedMemory> {
         group.map_or(Ok(()), names::validate_name)?;
         self.check_id(id)?;
         if self.protection.under_way.holds(group) {
@@ -124,7 +129,11 @@ impl Protecting<'_> {
         Ok(region)
     }
 
-    fn keep(&mut self, group: Option<&str>, regions: impl IntoIterator<Item = (i32, Memory)>) {
+    fn keep(
+        &mut self,
+        group: Option<&str>,
+        regions: impl IntoIterator<Item = (i32, ProtectedMemory)>,
+    ) {
         for (id, region) in regions {
             look_at_empty(self.engine.files(), id, &region);
             self.protection.regions.group_mut(group).protect(id, Protected::Memory(region));

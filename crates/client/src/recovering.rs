@@ -8,7 +8,7 @@ use super::guards::look_at_size;
 use super::memory::CallMemory;
 use super::messages::{is_chunk, MessageLog};
 use super::protection::Protection;
-use super::regions::{check_writable, Memory, Protected};
+use super::regions::{check_writable, Protected, ProtectedMemory};
 use super::Selection;
 use catalog::{Part, Region, MESSAGES};
 use engine::place::Place;
@@ -40,7 +40,7 @@ impl Recovering<'_> {
         &self,
         restoring: &Restoring,
         selection: &Selection,
-        known: impl Fn(&Memory, u64) -> bool,
+        known: impl Fn(&ProtectedMemory, u64) -> bool,
     ) -> Result<Prepared> {
         let about = |text: String| {
             format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)

@@ -32,7 +32,7 @@ pub struct Terms {
 #[derive(Clone, Debug)]
 pub enum Protected {
     /// A range of memory.
-    Memory(Memory),
+    Memory(ProtectedMemory),
     /// An object that the application writes and reads.
     Object(Arc<dyn Object>),
 }
@@ -73,7 +73,7 @@ pub(super) enum Earlier {
 
 /// A protected range of memory.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct ProtectedMemory {
     /// Where it is, on the host or the device.
     pub address: u64,
     /// Its bytes.
@@ -93,9 +93,9 @@ pub struct Memory {
     pub(super) earlier: Earlier,
 }
 
-impl Memory {
+impl ProtectedMemory {
     /// Checks the arguments of `VELOC_Mem_protect`.
-    pub fn new(id: i32, address: u64, count: usize, size: usize) -> Result<Memory> {
+    pub fn new(id: i32, address: u64, count: usize, size: usize) -> Result<ProtectedMemory> {
         let len = count.checked_mul(size).map(|len| len as u64).filter(|&len| {
             // A range must not wrap around the end of all addresses.
             len <= i64::MAX as u64 && address.checked_add(len).is_some()
@@ -109,7 +109,7 @@ impl Memory {
         if address == 0 && len > 0 {
             return Err(Error::invalid(format!("region {id}: {len} bytes at a NULL pointer")));
         }
-        Ok(Memory {
+        Ok(ProtectedMemory {
             address,
             len,
             part: Part::Host,
@@ -153,7 +153,7 @@ impl Memory {
 /// Refuses a restore to host memory that can only be read, as a constant table: it would end the
 /// process. Each entry is a region's id, its memory, and how many of its first bytes are restored.
 /// A range is looked up once, but its ends are checked every time.
-pub fn check_writable(regions: &[(i32, &Memory, u64)]) -> Result<()> {
+pub fn check_writable(regions: &[(i32, &ProtectedMemory, u64)]) -> Result<()> {
     let ranges: Vec<_> = regions.iter().map(|(_, memory, len)| (memory.address, *len)).collect();
     let bad = access::first_unwritable(&ranges).or_else(|| {
         let mappings = Mappings::now();
@@ -427,7 +427,7 @@ mod tests {
     use super::*;
 
     fn memory(id: i32, len: usize) -> Protected {
-        Protected::Memory(Memory::new(id, 0x1000, len, 1).unwrap())
+        Protected::Memory(ProtectedMemory::new(id, 0x1000, len, 1).unwrap())
     }
 
     fn regions() -> Group {
@@ -499,7 +499,8 @@ mod tests {
     fn what_was_found_writable_is_known_of_the_same_memory_alone() {
         let mut bytes = vec![0_u8; 64];
         let start = bytes.as_mut_ptr() as u64;
-        let of = |at: u64, len| Protected::Memory(Memory::new(1, start + at, len, 1).unwrap());
+        let of =
+            |at: u64, len| Protected::Memory(ProtectedMemory::new(1, start + at, len, 1).unwrap());
         let known = |group: &Group| match group.get(1) {
             Some(Protected::Memory(memory)) => memory.writable.get(),
             _ => panic!("no memory"),
@@ -518,9 +519,9 @@ mod tests {
 
     #[test]
     fn ranges_that_cannot_be_are_refused() {
-        assert!(Memory::new(0, 0, 1, 1).is_err());
-        assert!(Memory::new(0, 0, 0, 1).is_ok(), "an empty region needs no memory");
-        assert!(Memory::new(0, 0x1000, usize::MAX, 2).is_err());
-        assert!(Memory::new(0, u64::MAX - 4, 8, 1).is_err());
+        assert!(ProtectedMemory::new(0, 0, 1, 1).is_err());
+        assert!(ProtectedMemory::new(0, 0, 0, 1).is_ok(), "an empty region needs no memory");
+        assert!(ProtectedMemory::new(0, 0x1000, usize::MAX, 2).is_err());
+        assert!(ProtectedMemory::new(0, u64::MAX - 4, 8, 1).is_err());
     }
 }

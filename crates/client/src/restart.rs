@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::opening::{Begun, Opening};
+use super::opening::{BegunRestore, Opening};
 use super::recovering::{Prepared, Recovering};
-use super::regions::{Group, Memory, Protected};
+use super::regions::{Group, Protected, ProtectedMemory};
 use super::{Client, Phase, Selection};
 use errors::{Error, ErrorKind, Result};
 use format::names;
@@ -43,7 +43,7 @@ impl Client {
     pub fn restart_list(
         &mut self,
         (name, version): (&str, i32),
-        list: Result<Vec<(i32, Memory)>>,
+        list: Result<Vec<(i32, ProtectedMemory)>>,
         called: impl Fn(usize) -> String,
         consumed: bool,
     ) -> Result<()> {
@@ -100,7 +100,8 @@ impl Client {
         let proper = names::validate(name, version).and_then(|()| self.phase.must_be_idle());
         let proper = proper.and_then(|()| not_held());
         let opening = Opening { search: self.search(), recovering: self.recovering() };
-        let Begun { restoring, prepared } = opening.open(name, version, of, copied, proper)?;
+        let BegunRestore { restoring, prepared } =
+            opening.open(name, version, of, copied, proper)?;
         self.phase = Phase::Restart { restoring };
         if self.search().other(of).is_none() {
             self.engine.file_side().warn_of_backlog(name);
@@ -160,7 +161,7 @@ impl Client {
     pub(super) fn recover_checked(
         &mut self,
         selection: &Selection,
-        known: impl Fn(&Memory, u64) -> bool,
+        known: impl Fn(&ProtectedMemory, u64) -> bool,
     ) -> Result<()> {
         let prepared = self.recovering().prepare(self.phase.restoring()?, selection, known)?;
         self.recover_prepared(&prepared)

@@ -16,7 +16,7 @@ use trace::metrics::{Cause, Stop};
 /// The file of a file-based checkpoint, in a folder with a temporary name. It is not there before the application makes
 /// it: libraries lock what they make, or want to make it themselves.
 #[derive(Debug)]
-pub(super) struct Routed {
+pub(super) struct RoutedFile {
     /// The application's own file, which this one will replace.
     pub original: Arc<str>,
     /// The level of the temporary file: persistent, beside the original, if scratch cannot take it.
@@ -26,7 +26,7 @@ pub(super) struct Routed {
     folder: Folder,
 }
 
-impl Routed {
+impl RoutedFile {
     /// Makes the folder for the file of a checkpoint, where there is room for bytes in it.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Routed {
         name: &str,
         version: i32,
         original: &str,
-    ) -> Result<Routed> {
+    ) -> Result<RoutedFile> {
         let own = Path::new(original);
         let folder = match level {
             FileLevel::Scratch => {
@@ -50,7 +50,7 @@ impl Routed {
         };
         let temporary = folder.join(file);
         let folder = Folder::create(&folder)?;
-        Ok(Routed { original: original.into(), level, temporary, folder })
+        Ok(RoutedFile { original: original.into(), level, temporary, folder })
     }
 
     /// The bytes of the file.
@@ -129,7 +129,7 @@ impl Client {
                             files.listing().expected_len(&name, Path::new(&original))
                         });
                         let new = self.engine.capturing().place_routed(open, bytes, |level| {
-                            Routed::create(files, level, &name, version, &original)
+                            RoutedFile::create(files, level, &name, version, &original)
                         })?;
                         routed.insert(new).temporary.clone()
                     }
@@ -180,7 +180,7 @@ mod tests {
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let files = Files::open(&config, 0).unwrap();
         let routed = |version| {
-            Routed::create(&files, FileLevel::Scratch, "x", version, "/at/own.h5").unwrap()
+            RoutedFile::create(&files, FileLevel::Scratch, "x", version, "/at/own.h5").unwrap()
         };
         let untouched = routed(1);
         let error = untouched.check_written().unwrap_err().to_string();
@@ -193,6 +193,6 @@ mod tests {
         let folder = empty.temporary.parent().unwrap().to_owned();
         empty.remove_folder();
         assert!(!folder.exists());
-        assert!(Routed::create(&files, FileLevel::Scratch, "x", 3, "/").is_err());
+        assert!(RoutedFile::create(&files, FileLevel::Scratch, "x", 3, "/").is_err());
     }
 }

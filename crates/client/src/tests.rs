@@ -4,8 +4,8 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use super::callbacks::{Object, Written};
-use super::regions::Memory;
+use super::callbacks::{Object, WrittenBytes};
+use super::regions::ProtectedMemory;
 use super::{Client, Selection, Verdict};
 use config::Config;
 use errors::Result;
@@ -23,7 +23,7 @@ impl Fragile {
 }
 
 impl Object for Fragile {
-    fn write(&self) -> Result<Written> {
+    fn write(&self) -> Result<WrittenBytes> {
         self.check();
         Ok(Box::new([1u8, 2, 3]))
     }
@@ -74,7 +74,7 @@ fn what_a_restart_has_proven_is_known() {
     let start = |state: &mut [u8]| {
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let mut client = Client::start_single(config, 0).unwrap();
-        let memory = Memory::new(4, state.as_mut_ptr() as u64, state.len(), 1).unwrap();
+        let memory = ProtectedMemory::new(4, state.as_mut_ptr() as u64, state.len(), 1).unwrap();
         client.protecting().protect(None, 4, memory).unwrap();
         client
     };

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::regions::{Group, Memory};
+use super::regions::{Group, ProtectedMemory};
 use engine::place::Place;
 use engine::{Engine, Open};
 use errors::Result;
@@ -69,7 +69,7 @@ impl Ways {
     pub(super) fn way_of(
         &mut self,
         engine: &Engine,
-        memory: &Memory,
+        memory: &ProtectedMemory,
         place: &Place,
     ) -> Result<Capture> {
         let own = memory.terms.capture;
@@ -109,7 +109,7 @@ fn possible(
     wanted: Capture,
     by_itself: bool,
     mappings: &Mappings,
-    memory: &Memory,
+    memory: &ProtectedMemory,
 ) -> std::result::Result<Capture, (Capture, Why)> {
     let (address, len) = (memory.address, memory.len);
     let without_protection = match wanted {

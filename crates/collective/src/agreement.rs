@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use aggregation::{Aggregation, LAST_LENGTH};
-pub(crate) use ending::Standing;
+pub(crate) use ending::ProcessProgress;
 
 use catalog::{FileLevel, Id};
 use engine::Engine;
@@ -48,7 +48,7 @@ pub struct Agreement {
 }
 
 /// Takes the next result of a queue.
-type Next = fn(&mut CollectiveQueue) -> Result<Option<Box<[i64]>>>;
+type QueueStep = fn(&mut CollectiveQueue) -> Result<Option<Box<[i64]>>>;
 
 /// What is decided about a checkpoint's copy in persistent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -162,7 +162,7 @@ impl Agreement {
     }
 
     /// Takes results as `next` gives them, until it gives none.
-    fn take(&mut self, engine: &Engine, next: Next) {
+    fn take(&mut self, engine: &Engine, next: QueueStep) {
         while !self.failed {
             match next(&mut self.calls) {
                 Ok(None) => break,

@@ -1,6 +1,6 @@
 //! The end of a job: what the processes still have to decide, and the last that they hear of each other.
 
-use super::agreement::{Agreement, Standing};
+use super::agreement::{Agreement, ProcessProgress};
 use super::processes::Processes;
 use engine::Engine;
 use errors::Result;
@@ -25,13 +25,13 @@ impl Processes {
             return Ending { processes: self, all_agree: Ok(true), drains: drain };
         };
         let standing = self.agreement.as_ref().map(Agreement::standing);
-        let own = standing.unwrap_or(Standing { rounds: 0, gathered: 0, agrees: true });
+        let own = standing.unwrap_or(ProcessProgress { rounds: 0, gathered: 0, agrees: true });
         let told = [own.rounds, own.gathered, u64::from(drain)].map(|most| -(most as i64));
         let least = comm.allreduce_min([told[0], told[1], told[2], i64::from(own.agrees)]);
         // If MPI has failed, each process decides alone: one that does not drain hangs up, and
         // processes that wait for its parities end.
         let anybody = least.as_ref().map_or(drain, |least| least[2] < 0);
-        let most = least.map(|[rounds, gathered, _, agrees]| Standing {
+        let most = least.map(|[rounds, gathered, _, agrees]| ProcessProgress {
             rounds: rounds.unsigned_abs(),
             gathered: gathered.unsigned_abs(),
             agrees: agrees == 1,

@@ -13,7 +13,7 @@ use format::checksum::Checksum;
 
 /// What one process has of a version.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Held {
+struct HeldFiles {
     restorable: bool,
     /// This job has taken or restored it: its parities may be on their way.
     known: bool,
@@ -22,7 +22,7 @@ struct Held {
 }
 
 /// What one process has, by version.
-type Holding = BTreeMap<i32, Held>;
+type Holding = BTreeMap<i32, HeldFiles>;
 
 impl Search<'_> {
     /// Rebuilds on every process the versions of a name that it lacks and the others can make up
@@ -68,9 +68,9 @@ impl Rebuilding<'_> {
         Ok(())
     }
 
-    fn held(&self, name: &str, version: i32) -> Held {
+    fn held(&self, name: &str, version: i32) -> HeldFiles {
         let header = self.own_header(name, version);
-        Held {
+        HeldFiles {
             restorable: self.has(name, version) && self.is_as_encoded(name, version),
             known: self.is_known(name, version),
             parities: header.map(|header| (header.encoding.id(), header.encoding.ranks())),
@@ -82,7 +82,8 @@ impl Rebuilding<'_> {
 fn standing(all: &[Holding]) -> BTreeMap<i32, bool> {
     let versions: BTreeSet<i32> = all.iter().flat_map(|holding| holding.keys().copied()).collect();
     let is_whole = |version: i32| {
-        let held: Vec<Option<&Held>> = all.iter().map(|holding| holding.get(&version)).collect();
+        let held: Vec<Option<&HeldFiles>> =
+            all.iter().map(|holding| holding.get(&version)).collect();
         let restorable = held.iter().all(|held| held.is_some_and(|held| held.restorable));
         let known = held.iter().flatten().any(|held| held.known);
         let id = |rank: u32| {
@@ -105,13 +106,13 @@ fn standing(all: &[Holding]) -> BTreeMap<i32, bool> {
 mod tests {
     use super::*;
 
-    fn held(restorable: bool, parities: Option<u8>) -> Held {
+    fn held(restorable: bool, parities: Option<u8>) -> HeldFiles {
         let parities = parities.map(|id| (Checksum::from_bytes([id; 32]), vec![0, 1]));
-        Held { restorable, known: false, parities }
+        HeldFiles { restorable, known: false, parities }
     }
 
-    fn is_whole(held: [Option<Held>; 2]) -> bool {
-        let holding = |held: Option<Held>| held.map(|held| (4, held)).into_iter().collect();
+    fn is_whole(held: [Option<HeldFiles>; 2]) -> bool {
+        let holding = |held: Option<HeldFiles>| held.map(|held| (4, held)).into_iter().collect();
         standing(&held.map(holding))[&4]
     }
 
@@ -127,7 +128,7 @@ mod tests {
         assert!(!is_whole([good(), Some(held(true, None))]));
         assert!(!is_whole([good(), Some(held(true, Some(2)))]));
         // Parities of a version that this job has taken may be on their way.
-        let taken = Some(Held { known: true, ..held(true, None) });
+        let taken = Some(HeldFiles { known: true, ..held(true, None) });
         assert!(is_whole([good(), taken]));
     }
 }

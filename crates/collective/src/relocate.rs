@@ -24,7 +24,7 @@ use os::network;
 
 /// What a process has and knows of a version in its own scratch directory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Own {
+struct OwnVersion {
     lacks_data: bool,
     lacks_parity: bool,
     /// The encoding of its parity file.
@@ -41,7 +41,7 @@ type Directory = (String, u64, u64);
 
 /// A file of another process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Found {
+struct FoundPieces {
     rank: u32,
     piece: Piece,
     /// For a file-based checkpoint, the path that the application asked to have routed.
@@ -55,14 +55,14 @@ struct Found {
 
 /// What a process has found of other processes in its scratch directory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Seen {
-    found: Vec<Found>,
+struct SeenFiles {
+    found: Vec<FoundPieces>,
     /// The encodings of the parity files that were found.
     said: Vec<Encoding>,
 }
 
-impl Own {
-    fn shares_with(&self, other: &Own) -> bool {
+impl OwnVersion {
+    fn shares_with(&self, other: &OwnVersion) -> bool {
         self.directory.is_some() && self.directory == other.directory
     }
 }
@@ -90,22 +90,22 @@ impl Rebuilding<'_> {
         let missing = |path: Result<PathBuf>| path.is_ok_and(|path| !path.exists());
         let scratch = store.places().scratch().unwrap_or(Path::new(""));
         // A damaged file is not missing: another process may see it under the same name.
-        let own = Own {
+        let own = OwnVersion {
             lacks_data: !restorable && missing(store.places().scratch_path(name, version)),
             lacks_parity: missing(store.places().parity_path(name, version)),
             encoding: self.own_header(name, version).map(|header| header.encoding),
             place: format!("{}:{}", network::host_name(), scratch.display()),
             directory: directory(scratch),
         };
-        let all: Vec<Own> = gather(comm, &own)?;
-        let mut seen = Seen::default();
+        let all: Vec<OwnVersion> = gather(comm, &own)?;
+        let mut seen = SeenFiles::default();
         let mut offers = Vec::new();
         // Of processes that share a directory, the first one looks.
         let first = all.iter().position(|other| other.shares_with(&own));
         if first.is_none_or(|first| first == node.own() as usize) {
             self.look_around((name, version), &all, &mut seen, &mut offers);
         }
-        let everywhere: Vec<Seen> = gather(comm, &seen)?;
+        let everywhere: Vec<SeenFiles> = gather(comm, &seen)?;
         let mut said = DigestVotes::default();
         all.iter().filter_map(|own| own.encoding.as_ref()).for_each(|of| said.add(of, true));
         everywhere.iter().flat_map(|seen| &seen.said).for_each(|of| said.add(of, false));
@@ -127,7 +127,7 @@ impl Rebuilding<'_> {
         let fetched: Vec<Vec<(Piece, FileIdentity)>> = gather(comm, &fetched)?;
         drop(offers);
         // All copies of files that have arrived are removed: they would be old ones some day.
-        let is_home = |found: &&Found| {
+        let is_home = |found: &&FoundPieces| {
             let of_rank = fetched.get(found.rank as usize);
             of_rank.is_some_and(|of_rank| of_rank.contains(&(found.piece, found.content)))
         };
@@ -147,8 +147,8 @@ impl Rebuilding<'_> {
     fn look_around(
         &self,
         (name, version): (&str, i32),
-        all: &[Own],
-        seen: &mut Seen,
+        all: &[OwnVersion],
+        seen: &mut SeenFiles,
         offers: &mut Vec<ServedFile>,
     ) {
         let parities =
@@ -190,7 +190,7 @@ impl Rebuilding<'_> {
         (name, version): (&str, i32),
         (rank, piece): (u32, Piece),
         offers: &mut Vec<ServedFile>,
-    ) -> Option<Found> {
+    ) -> Option<FoundPieces> {
         let (path, routed) = self.engine.files().listing().foreign(name, version, rank, piece)?;
         let encoding = match piece {
             Piece::Data => None,
@@ -207,7 +207,7 @@ impl Rebuilding<'_> {
         let identity = self.engine.files().runs().identity_of(&file, &path);
         let source = FileToServe { file: file.into(), path, start: 0 };
         offers.push(self.node.served().serve(id(name, version, rank, piece), source));
-        Some(Found {
+        Some(FoundPieces {
             rank,
             piece,
             routed,
@@ -225,10 +225,10 @@ impl Rebuilding<'_> {
         &self,
         (name, version): (&str, i32),
         piece: Piece,
-        all: &[Own],
-        everywhere: &'a [Seen],
+        all: &[OwnVersion],
+        everywhere: &'a [SeenFiles],
         said: &DigestVotes,
-    ) -> Result<Option<(u32, &'a Found)>> {
+    ) -> Result<Option<(u32, &'a FoundPieces)>> {
         let own = self.node.own();
         let kept = match piece {
             Piece::Data => self.engine.files().copies().kept_checksum(name, version),
@@ -238,13 +238,13 @@ impl Rebuilding<'_> {
             log::warn!("{error}");
             None
         });
-        let is_old = |found: &Found| match (&found.encoding, kept) {
+        let is_old = |found: &FoundPieces| match (&found.encoding, kept) {
             (Some(encoding), _) => !said.admits(encoding),
             (None, Some(kept)) => found.content.digest != kept,
             (None, None) => said.verdict(own, found.content) == FileVerdict::Wrong,
         };
         let place = |from: u32| &all[from as usize].place;
-        let mine = |found: &&Found| found.rank == own && found.piece == piece;
+        let mine = |found: &&FoundPieces| found.rank == own && found.piece == piece;
         let found = (0..).zip(everywhere);
         let (old, candidates): (Vec<_>, Vec<_>) = found
             .flat_map(|(from, seen)| seen.found.iter().filter(mine).map(move |f| (from, f)))
@@ -278,7 +278,7 @@ impl Rebuilding<'_> {
     }
 
     /// Copies this process's file from another process to scratch.
-    fn fetch_foreign(&self, name: &str, version: i32, from: u32, file: &Found) -> Result<()> {
+    fn fetch_foreign(&self, name: &str, version: i32, from: u32, file: &FoundPieces) -> Result<()> {
         let store = self.engine.files();
         let temporary = store.places().temporary(&store.places().scratch_path(name, version)?);
         let id = id(name, version, self.node.own(), file.piece);

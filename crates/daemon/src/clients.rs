@@ -49,7 +49,7 @@ struct Writing {
 
 /// How a client has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ClientEnd {
     /// The client has said that it ends.
     Normal,
     /// The client was killed, or has become another program.
@@ -119,7 +119,7 @@ impl Client {
 
     /// Waits for the client's end. Its data is not to be recovered if the process lives on without its
     /// connection, unless it has become another program, which does not map this `ledger`.
-    pub(super) fn wait_for_end(&self, look: Duration, ledger: &SharedMemory) -> Result<End> {
+    pub(super) fn wait_for_end(&self, look: Duration, ledger: &SharedMemory) -> Result<ClientEnd> {
         loop {
             while !self.has_ended(look) {}
             let message = if self.has_message() { self.socket.receive()? } else { None };
@@ -130,8 +130,8 @@ impl Client {
                     let _ = self.socket.send(&encode(&Reply::Alive)?, &[]);
                     continue;
                 }
-                (Some(Request::Goodbye), _) => Ok(End::Normal),
-                (None, None) => Ok(End::Killed),
+                (Some(Request::Goodbye), _) => Ok(ClientEnd::Normal),
+                (None, None) => Ok(ClientEnd::Killed),
                 // A killed process may close its connection before it has exited, and still has files
                 // open then.
                 (None, Some(process)) => Ok(self.has_left(process, ledger)),
@@ -140,17 +140,17 @@ impl Client {
     }
 
     /// How a client has ended whose connection is closed.
-    fn has_left(&self, process: &OwnedFd, ledger: &SharedMemory) -> End {
+    fn has_left(&self, process: &OwnedFd, ledger: &SharedMemory) -> ClientEnd {
         match self.is_another_program(ledger) || wait_for_exit(process, EXIT_TIMEOUT) {
-            true => End::Killed,
-            false => End::Lives,
+            true => ClientEnd::Killed,
+            false => ClientEnd::Lives,
         }
     }
 
     /// Whether a client that has got another one's memory, and was silent since, has ended.
     pub(super) fn has_given_back(&self, ledger: &SharedMemory) -> bool {
         let left = self.process.as_ref().map(|process| self.has_left(process, ledger));
-        left.is_none_or(|left| left != End::Lives)
+        left.is_none_or(|left| left != ClientEnd::Lives)
     }
 
     /// Whether the process has become another program (`execve`) and is not exiting.
@@ -215,7 +215,7 @@ impl ClientTable {
 
 /// A registered client; unregistered when dropped.
 #[derive(Debug)]
-pub(super) struct Registration {
+pub(super) struct ClientRegistration {
     clients: Arc<Clients>,
     number: u64,
     pub(super) client: Arc<Client>,
@@ -224,7 +224,7 @@ pub(super) struct Registration {
 impl Clients {
     /// Registers a new client. If too many have not sent their hello, the oldest of these is
     /// disconnected: clients send it at once, and idle ones must not use up descriptors and threads.
-    pub(super) fn register(self: &Arc<Self>, socket: Socket) -> Registration {
+    pub(super) fn register(self: &Arc<Self>, socket: Socket) -> ClientRegistration {
         let client = Arc::new(Client::new(socket));
         let mut all = self.all.lock();
         all.next += 1;
@@ -240,7 +240,7 @@ impl Clients {
             all = self.changed.wait_for(all, KEEP_ALIVE);
         }
         drop(all);
-        Registration { clients: self.clone(), number, client }
+        ClientRegistration { clients: self.clone(), number, client }
     }
 
     /// Whether there are no clients.
@@ -249,7 +249,7 @@ impl Clients {
     }
 }
 
-impl Registration {
+impl ClientRegistration {
     /// Sets this client's rank, and waits until the data of all earlier clients of that rank that
     /// have ended is written; live clients are not waited for. If this one `asks` for their memory,
     /// what fits is not written any further. Returns a live client that could have left some.
@@ -323,7 +323,7 @@ impl Registration {
     }
 }
 
-impl Drop for Registration {
+impl Drop for ClientRegistration {
     fn drop(&mut self) {
         // Also after a panic, because later clients of that rank wait for it.
         self.clients.all.lock().by_number.remove(&self.number);
@@ -340,7 +340,7 @@ mod tests {
     use std::thread;
 
     /// Two registered clients of this process, with the clients' ends of their sockets.
-    fn clients(what: &str) -> (Arc<Clients>, [(Registration, Socket); 2]) {
+    fn clients(what: &str) -> (Arc<Clients>, [(ClientRegistration, Socket); 2]) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(what);
         let listener = listen_at(&path).unwrap().unwrap();

@@ -15,7 +15,7 @@ const MOST_NAMES: usize = 64;
 
 /// The memory that one process has left.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct LeftMemory {
     /// The process and its configuration.
     pub hello: Box<Hello>,
     pub ledger: SharedMemory,
@@ -24,22 +24,22 @@ pub(super) struct Memory {
 
 /// The memory of a process while it is kept.
 #[derive(Debug)]
-struct Held {
-    memory: Memory,
+struct KeptMemory {
+    memory: LeftMemory,
     kept: Kept,
     until: Instant,
 }
 
 /// All memory that is kept.
 #[derive(Debug, Default)]
-pub(super) struct Keeper(Mutex<Vec<Held>>);
+pub(super) struct Keeper(Mutex<Vec<KeptMemory>>);
 
 impl Keeper {
     /// Keeps `memory`, unless it is empty or a job that ended normally has restored all of it. If
     /// writing was `interrupted`, another job is about to take it and goes on.
     pub(super) fn keep(
         &self,
-        memory: Memory,
+        memory: LeftMemory,
         ended_normally: bool,
         interrupted: bool,
     ) -> Result<()> {
@@ -54,17 +54,17 @@ impl Keeper {
         let time = Duration::from_secs(memory.hello.config.hand_over_time);
         let kept = describe(&memory.hello, &left);
         log::info!("{} are kept for {} s", kept.shown(), time.as_secs());
-        let newer = |held: &Held| fits(&held.memory.hello, &memory.hello).is_ok();
+        let newer = |held: &KeptMemory| fits(&held.memory.hello, &memory.hello).is_ok();
         self.free_if("a later job of this name has left its own", newer);
-        self.0.lock().push(Held { memory, kept, until: Instant::now() + time });
+        self.0.lock().push(KeptMemory { memory, kept, until: Instant::now() + time });
         Ok(())
     }
 
     /// The memory of the last process that `asks` can go on for. An error says why there is none.
-    pub(super) fn take(&self, asks: &Hello) -> std::result::Result<Memory, String> {
+    pub(super) fn take(&self, asks: &Hello) -> std::result::Result<LeftMemory, String> {
         let mut held = self.0.lock();
         let rank = asks.process.rank;
-        let of_rank = |held: &Held| held.memory.hello.process.rank == rank;
+        let of_rank = |held: &KeptMemory| held.memory.hello.process.rank == rank;
         let fits =
             held.iter().rposition(|held| of_rank(held) && fits(&held.memory.hello, asks).is_ok());
         if let Some(at) = fits {
@@ -103,13 +103,13 @@ impl Keeper {
         self.free_if("its time is over (hand_over_time)", |held| held.until <= now);
     }
 
-    fn free_if(&self, why: &str, goes: impl Fn(&Held) -> bool) -> Vec<Kept> {
+    fn free_if(&self, why: &str, goes: impl Fn(&KeptMemory) -> bool) -> Vec<Kept> {
         let mut held = self.0.lock();
         let (gone, stays) = std::mem::take(&mut *held).into_iter().partition(|held| goes(held));
         *held = stays;
         drop(held);
-        let gone: Vec<Held> = gone;
-        for Held { kept, .. } in &gone {
+        let gone: Vec<KeptMemory> = gone;
+        for KeptMemory { kept, .. } in &gone {
             let what = kept.shown();
             match kept.ephemeral {
                 true => log::error!("what was kept is lost, as {why}: {what}"),

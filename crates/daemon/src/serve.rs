@@ -12,8 +12,8 @@ use recovery::handover::Kept;
 use recovery::log as log_file;
 use recovery::protocol::{decode, encode, First, Hello, Reply, PROTOCOL};
 
-use super::clients::{Client, End, Registration};
-use super::keep::{Keeper, Memory};
+use super::clients::{Client, ClientEnd, ClientRegistration};
+use super::keep::{Keeper, LeftMemory};
 use super::{recover, WriterLimit};
 
 /// How long a new connection may be silent, until a client's `watchdog_interval` is known.
@@ -24,7 +24,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves one client until it has ended and its data is written.
 pub(super) fn serve_client(
-    registration: &Registration,
+    registration: &ClientRegistration,
     writers: &WriterLimit,
     interval: &OnceLock<Duration>,
     keeper: &Keeper,
@@ -70,7 +70,7 @@ pub(super) fn serve_client(
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
     let look = *interval.get_or_init(|| look);
     let end = client.wait_for_end(look, &ledger)?;
-    if end == End::Lives {
+    if end == ClientEnd::Lives {
         log::warn!("it is alive but has closed its connection, so its data is not recovered");
         return Ok(());
     }
@@ -90,7 +90,7 @@ fn finish(
     hello: Box<Hello>,
     ledger: SharedMemory,
     host: Option<SharedMemory>,
-    end: End,
+    end: ClientEnd,
     writers: &WriterLimit,
     keeper: &Keeper,
 ) -> Result<()> {
@@ -106,8 +106,8 @@ fn finish(
     let may_be_in_use = written.as_ref().is_err_and(|error| error.kind() == ErrorKind::Internal);
     let kept = match (hello.config.hand_over.is_some() && !may_be_in_use, host) {
         (true, Some(host)) => {
-            let left = Memory { hello, ledger, host };
-            keeper.keep(left, end == End::Normal, interrupted)
+            let left = LeftMemory { hello, ledger, host };
+            keeper.keep(left, end == ClientEnd::Normal, interrupted)
         }
         _ => Ok(()),
     };
@@ -117,7 +117,7 @@ fn finish(
 /// Gives a client the memory that is kept for it, and returns its hello. `None`: the client has
 /// ended, and the memory is kept on.
 fn give_memory(
-    registration: &Registration,
+    registration: &ClientRegistration,
     asks: Hello,
     writers: &WriterLimit,
     keeper: &Keeper,
@@ -144,13 +144,13 @@ fn give_memory(
             return Ok(Some((hello, message.files)));
         }
     }
-    let Ok(Memory { hello, ledger, host }) = found else { return Ok(None) };
+    let Ok(LeftMemory { hello, ledger, host }) = found else { return Ok(None) };
     if !client.has_given_back(&ledger) {
         log::warn!("it is alive but has closed its connection, so what it got is not kept on");
         return Ok(None);
     }
     client.offers(&hello);
-    finish(client, hello, ledger, Some(host), End::Killed, writers, keeper).map(|()| None)
+    finish(client, hello, ledger, Some(host), ClientEnd::Killed, writers, keeper).map(|()| None)
 }
 
 /// Lists memory that is, or was, kept.

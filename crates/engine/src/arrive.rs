@@ -8,7 +8,7 @@ use super::place::Place;
 use super::run::about;
 use super::run::{Run, Way};
 use super::shared::{Capturing, Restores, Shared};
-use super::verify::Expected;
+use super::verify::ExpectedRun;
 use crate::monitor::Worker;
 use catalog::state::{MoveEnd, State};
 use device::PAGEABLE;
@@ -21,10 +21,10 @@ impl Capturing<'_> {
         if runs.iter().any(|run| run.place.kind != PAGEABLE) {
             let (_current, own) = self.shared.device_side.await_application()?;
             if self.shared.config.verify_captures {
-                open.deferred.expected.append(&mut Expected::of(Some(&own), &runs)?);
+                open.deferred.expected.append(&mut ExpectedRun::of(Some(&own), &runs)?);
             }
         } else if self.shared.config.verify_captures {
-            open.deferred.expected.append(&mut Expected::of(None, &runs)?);
+            open.deferred.expected.append(&mut ExpectedRun::of(None, &runs)?);
         }
         open.deferred.runs.append(&mut runs);
         Ok(())

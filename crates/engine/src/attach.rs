@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::buffer::with_device;
-use super::device_side::{Attached, Own};
+use super::device_side::{ApplicationLane, Attached};
 use super::lane::Lane;
 use super::lifecycle::Engine;
 use super::{prepare, transfer};
@@ -33,7 +33,7 @@ impl Engine {
             log::warn!("{warning}");
             self.shared.telemetry.trace.metadata("warning", warning);
         }
-        let own = Own {
+        let own = ApplicationLane {
             lane: Lane::new(&device, &self.shared.telemetry, WaitMode::Spin)?,
             after: Event::new(&device, WaitMode::Spin)?,
         };

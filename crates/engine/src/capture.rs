@@ -214,7 +214,7 @@ impl Capturing<'_> {
         id: Id,
         lens: [u64; 2],
         lent: bool,
-    ) -> std::result::Result<[Option<Room>; 2], Option<Error>> {
+    ) -> std::result::Result<[Option<CaptureRoom>; 2], Option<Error>> {
         let mut waiting: Option<(WaitFor, Instant)> = None;
         let count = |waiting: &mut Option<(WaitFor, Instant)>| {
             if let Some((cause, since)) = waiting.take() {
@@ -226,7 +226,7 @@ impl Capturing<'_> {
                 self.shared.telemetry.metrics.waited(cause, since);
             }
         };
-        let mut search = Search { id, lens, lent, retried: false, rooms: [None, None] };
+        let mut search = RoomSearch { id, lens, lent, retried: false, rooms: [None, None] };
         // All of it in one step where nothing is waited for.
         let found = self.shared.catalog.wait(|state| match search.step(state) {
             Ok(()) => Some(Ok(())),
@@ -246,7 +246,7 @@ impl Capturing<'_> {
 }
 
 /// The level of a part's bytes, their offset within the part, and where they are in the level.
-type Room = (Level, u64, Vec<Extent>);
+type CaptureRoom = (Level, u64, Vec<Extent>);
 
 /// Why there is no room.
 enum Missing {
@@ -257,7 +257,7 @@ enum Missing {
 }
 
 /// A search for the room of a capture, which may wait between its steps.
-struct Search {
+struct RoomSearch {
     id: Id,
     /// The bytes of each part.
     lens: [u64; 2],
@@ -266,10 +266,10 @@ struct Search {
     /// Failed flushes were tried again.
     retried: bool,
     /// What was found.
-    rooms: [Option<Room>; 2],
+    rooms: [Option<CaptureRoom>; 2],
 }
 
-impl Search {
+impl RoomSearch {
     fn step(&mut self, state: &mut State) -> std::result::Result<(), Missing> {
         for part in PARTS {
             let i = part as usize;
@@ -285,7 +285,7 @@ impl Search {
         &mut self,
         state: &mut State,
         part: Part,
-    ) -> std::result::Result<Option<Room>, Missing> {
+    ) -> std::result::Result<Option<CaptureRoom>, Missing> {
         // Bytes of this checkpoint cannot be evicted to make room for itself. Those of parts that have room count already.
         let held = state.checkpoints().building_bytes(self.id);
         let [device, host] = [0, 1].map(|i| match &self.rooms[i] {

@@ -14,18 +14,18 @@ use policy::rounds::FileState;
 
 /// The checkpoints that the job knows.
 #[derive(Clone, Copy, Debug)]
-pub struct Checkpoints<'a> {
+pub struct CheckpointView<'a> {
     catalog: &'a Catalog,
     files: &'a Files,
 }
 
 impl Shared {
-    pub(crate) fn checkpoints(&self) -> Checkpoints<'_> {
-        Checkpoints { catalog: &self.catalog, files: &self.file_side.files }
+    pub(crate) fn checkpoints(&self) -> CheckpointView<'_> {
+        CheckpointView { catalog: &self.catalog, files: &self.file_side.files }
     }
 }
 
-impl Checkpoints<'_> {
+impl CheckpointView<'_> {
     /// The checkpoint of this name and version, if it is in memory or in this job's files.
     pub fn known(&self, name: &str, version: i32) -> Option<Id> {
         self.catalog.read(|state| state.checkpoints().find(name, version))

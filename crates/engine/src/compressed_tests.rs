@@ -6,7 +6,7 @@ use crate::place::Place;
 use crate::Engine;
 use catalog::level::LevelSpec;
 use catalog::space::{cut, Extent};
-use catalog::state::Stored;
+use catalog::state::StoreResult;
 use catalog::{Level, Part};
 use config::Config;
 use errors::Result;
@@ -74,8 +74,8 @@ impl Store for Compressed {
         Ok(())
     }
 
-    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<Stored> {
-        let mut stored = Stored::In(0);
+    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<StoreResult> {
+        let mut stored = StoreResult::In(0);
         for piece in bytes.chunks(PIECE) {
             let packed = packed(piece);
             stored = room.put(packed.len() as u64, |place, range| {
@@ -83,7 +83,7 @@ impl Store for Compressed {
                 self.0.lock()[to].copy_from_slice(&packed[range]);
                 Ok(())
             })?;
-            if let Stored::Full(_) = stored {
+            if let StoreResult::Full(_) = stored {
                 break;
             }
         }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::device_side::Own;
+use super::device_side::ApplicationLane;
 use super::gate::Closed;
 use super::lane::Direction;
 use super::place::Place;
@@ -220,7 +220,7 @@ struct DeviceCopies<'a> {
     id: Id,
     /// Whether some may be running.
     under_way: bool,
-    own: MutexGuard<'a, Own>,
+    own: MutexGuard<'a, ApplicationLane>,
     /// The extents of the host buffer that they write.
     written: Vec<Extent>,
     /// Keeps background copies paused while the application waits for the whole context.

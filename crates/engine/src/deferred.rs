@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::place::Place;
 use super::run::Run;
 use super::shared::Shared;
-use super::verify::Expected;
+use super::verify::ExpectedRun;
 use catalog::state::{Arrival, MoveEnd};
 use catalog::Id;
 use errors::{Error, Result};
@@ -30,7 +30,7 @@ pub trait Release: Debug + Send + Sync {
 
 /// Runs of a checkpoint whose capture has begun in its call, in one of the ways (`ways`). When it is dropped, nothing of
 /// it is being copied.
-pub(super) trait Begun: Debug + Send {
+pub(super) trait BegunCapture: Debug + Send {
     /// The runs.
     fn runs(&self) -> &[Run];
 
@@ -53,9 +53,9 @@ pub(crate) struct DeferredCapture {
     /// What has still to begin, in the call.
     pub(super) runs: Vec<Run>,
     /// What has begun.
-    pub(super) begun: Vec<Box<dyn Begun>>,
+    pub(super) begun: Vec<Box<dyn BegunCapture>>,
     /// With `verify_captures`.
-    pub(super) expected: Vec<Expected>,
+    pub(super) expected: Vec<ExpectedRun>,
     releases: Vec<(i32, Arc<dyn Release>)>,
 }
 
@@ -116,7 +116,7 @@ impl Drop for DeferredCapture {
 
 /// A range of memory that the application has lent to a checkpoint.
 #[derive(Debug)]
-struct Lent {
+struct LentRange {
     to: Id,
     address: u64,
     len: u64,
@@ -127,7 +127,7 @@ struct Lent {
 pub(crate) struct DeferredCaptures {
     by_checkpoint: Mutex<HashMap<Id, DeferredCapture>>,
     /// Memory that the application has lent to them, until it has been copied.
-    lent: Mutex<Vec<Lent>>,
+    lent: Mutex<Vec<LentRange>>,
     /// How many carriers have failed.
     pub(crate) failed_carriers: AtomicUsize,
 }
@@ -135,7 +135,7 @@ pub(crate) struct DeferredCaptures {
 impl DeferredCaptures {
     /// Keeps what a checkpoint that is committed has deferred.
     pub(super) fn keep(&self, id: Id, capture: DeferredCapture) {
-        let lent = |run: &Run| Lent { to: id, address: run.place.address, len: run.bytes() };
+        let lent = |run: &Run| LentRange { to: id, address: run.place.address, len: run.bytes() };
         let all = capture.all().filter(|run| run.place.capture == Capture::Lent);
         self.lent.lock().extend(all.map(lent));
         self.by_checkpoint.lock().insert(id, capture);

@@ -7,7 +7,7 @@ use super::gate::{Closed, Gate};
 use super::lane::Lane;
 use super::telemetry::Telemetry;
 use catalog::space::{cut, Extent};
-use catalog::state::Stored;
+use catalog::state::StoreResult;
 use device::{ApplicationStream, Current, Device, Event, WaitMode};
 use errors::{Error, ErrorKind, Result};
 use levels::device_cache::DeviceCache;
@@ -32,7 +32,7 @@ pub(crate) struct Attached {
     /// The device cache; `None` if it is disabled or impossible.
     pub cache: Option<DeviceCache>,
     /// The lane and event of captures and restores.
-    pub own: Mutex<Own>,
+    pub own: Mutex<ApplicationLane>,
     /// The lane by which files are written from the device cache, while it is unused. A thread that finds
     /// none makes another one: no thread waits for another's file.
     pub to_files: Mutex<Option<Lane>>,
@@ -42,7 +42,7 @@ pub(crate) struct Attached {
 
 /// The lane and event of the application's threads on the device, for one thread at a time.
 #[derive(Debug)]
-pub(crate) struct Own {
+pub(crate) struct ApplicationLane {
     /// The lane of their copies.
     pub lane: Lane,
     /// Orders the lane after the application's queued work.
@@ -116,7 +116,7 @@ impl DeviceSide {
     pub(crate) fn after_application(
         &self,
         device: &Device,
-        own: &Own,
+        own: &ApplicationLane,
     ) -> Result<Option<Closed<'_>>> {
         let given = *self.stream.lock();
         if let Some(application) = given {
@@ -130,7 +130,9 @@ impl DeviceSide {
     }
 
     /// Waits for all work that the application has queued. The context is current until the second is dropped.
-    pub(crate) fn await_application(&self) -> Result<(Current<'_>, MutexGuard<'_, Own>)> {
+    pub(crate) fn await_application(
+        &self,
+    ) -> Result<(Current<'_>, MutexGuard<'_, ApplicationLane>)> {
         let side = self.attached()?;
         let own = side.own.lock();
         let current = side.device.enter()?;
@@ -155,7 +157,7 @@ impl Store for DeviceSide {
         Ok(())
     }
 
-    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<Stored> {
+    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<StoreResult> {
         let (cache, side) = (self.cache()?, self.attached()?);
         let own = side.own.lock();
         let _current = side.device.enter()?;

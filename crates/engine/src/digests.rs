@@ -8,7 +8,7 @@ use os::sync::Mutex;
 
 /// The digests of a checkpoint's regions.
 #[derive(Debug)]
-pub(super) struct Digests {
+pub(super) struct RegionDigests {
     pub(super) id: Id,
     /// Its number in the chain.
     pub(super) number: u64,
@@ -18,4 +18,4 @@ pub(super) struct Digests {
 
 /// The digests of the last checkpoint of each name.
 #[derive(Debug, Default)]
-pub(super) struct LastDigests(pub(super) Mutex<HashMap<Arc<str>, Digests>>);
+pub(super) struct LastDigests(pub(super) Mutex<HashMap<Arc<str>, RegionDigests>>);

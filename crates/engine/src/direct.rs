@@ -20,9 +20,9 @@ impl<'a> Capturing<'a> {
 
     /// Claims the persistent copy of a checkpoint for this thread, which will wait for it: no worker makes it
     /// before the claim is used or returned.
-    pub fn claim(self, id: Id) -> Claim<'a> {
+    pub fn claim(self, id: Id) -> PersistClaim<'a> {
         self.shared.catalog.step(|state| state.down().claim_persist(id));
-        Claim { shared: self.shared, id }
+        PersistClaim { shared: self.shared, id }
     }
 }
 
@@ -75,12 +75,12 @@ impl Shared {
 /// lasts for ever.
 #[derive(Debug)]
 #[must_use]
-pub struct Claim<'a> {
+pub struct PersistClaim<'a> {
     shared: &'a Shared,
     id: Id,
 }
 
-impl Claim<'_> {
+impl PersistClaim<'_> {
     /// Makes the copy if it is known by now that it is needed, or waits for it. `places` are all regions of
     /// the checkpoint, if the application's memory has not changed since they were captured.
     pub fn copy(self, places: Option<&[Place]>) -> Result<()> {
@@ -90,7 +90,7 @@ impl Claim<'_> {
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for PersistClaim<'_> {
     fn drop(&mut self) {
         self.shared.catalog.step(|state| state.down().give_claim_back(self.id));
     }

@@ -30,8 +30,8 @@ pub(crate) fn encode(shared: &Shared) -> Result<()> {
         return Ok(());
     };
     // However this ends, others must not wait for it any more.
-    let _end = End(node);
-    let mut worker = Worker {
+    let _end = EncoderEnd(node);
+    let mut worker = Encoder {
         shared,
         node,
         peers: BTreeMap::new(),
@@ -56,15 +56,15 @@ pub(crate) fn encode(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-struct End<'a>(&'a Node);
+struct EncoderEnd<'a>(&'a Node);
 
-impl Drop for End<'_> {
+impl Drop for EncoderEnd<'_> {
     fn drop(&mut self) {
         self.0.stop();
     }
 }
 
-struct Worker<'a> {
+struct Encoder<'a> {
     shared: &'a Shared,
     node: &'a Node,
     peers: BTreeMap<u32, Peer>,
@@ -74,7 +74,7 @@ struct Worker<'a> {
     said: BTreeSet<Arc<str>>,
 }
 
-impl Worker<'_> {
+impl Encoder<'_> {
     fn work(&mut self, task: GroupTask) {
         match task {
             GroupTask::Announce(key, round) => {
@@ -272,7 +272,7 @@ mod tests {
         let (engine, nodes) = (alone(folder.path(), 0), nodes(2));
         let (shared, node) = (&*engine.shared, &nodes[0]);
         let (peers, offered, said) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        let mut worker = Worker { shared, node, peers, offered, said };
+        let mut worker = Encoder { shared, node, peers, offered, said };
         let key: VersionKey = ("x".into(), 1);
         for byte in [1, 2] {
             publish(&engine, &shared.file_side.naming.lock(), 1, byte);

@@ -31,7 +31,7 @@ const MOST: usize = 64;
 
 /// Some bytes of a region, and where in the host buffer they go.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct FrozenPiece {
     from: u64,
     to: *mut u8,
     len: usize,
@@ -57,8 +57,8 @@ const THAWED: u8 = 3;
 
 /// The frozen regions of a checkpoint.
 #[derive(Debug)]
-struct Regions {
-    pieces: Vec<Piece>,
+struct FrozenRegions {
+    pieces: Vec<FrozenPiece>,
     /// Ascending; they do not overlap.
     blocks: Vec<Block>,
     /// What is registered: all blocks of a region.
@@ -78,11 +78,11 @@ const UNTOLD: u8 = 2;
 
 // SAFETY: a piece's room in the host buffer is written by whoever has taken its block alone; `from` is only passed to the
 // kernel.
-unsafe impl Send for Regions {}
+unsafe impl Send for FrozenRegions {}
 // SAFETY: as above.
-unsafe impl Sync for Regions {}
+unsafe impl Sync for FrozenRegions {}
 
-impl Regions {
+impl FrozenRegions {
     /// Copies a block, if nobody does. Allocates nothing.
     fn copy(&self, block: &Block, copying: &RwLock<()>) -> bool {
         let taken =
@@ -145,7 +145,7 @@ pub(crate) struct Freezer {
 struct Freezing {
     protection: WriteProtection,
     /// Those that are not complete; no allocation and no release of memory while it is locked.
-    active: Mutex<Vec<Arc<Regions>>>,
+    active: Mutex<Vec<Arc<FrozenRegions>>>,
     /// Held by those who copy, and alone by who reads events: what the application discards then was copied before,
     /// or is lost.
     copying: RwLock<()>,
@@ -212,7 +212,7 @@ impl Freezer {
     pub(crate) unsafe fn freeze(&self, host: &HostBuffer, runs: &[Run]) -> Result<Frozen> {
         let (regions, edges) = cut(host, runs)?;
         let regions = Arc::new(regions);
-        let overlaps = |other: &&Arc<Regions>| {
+        let overlaps = |other: &&Arc<FrozenRegions>| {
             regions.ranges.iter().any(|range| !other.overlapping(range).is_empty())
         };
         // The same memory is frozen once at a time: this call ends what is left of the one before.
@@ -288,7 +288,11 @@ impl Freezing {
     }
 
     /// Reads all events: notes what is lost, and who wants to write.
-    fn read_events(&self, active: &[Arc<Regions>], writers: &mut Writers) -> std::io::Result<()> {
+    fn read_events(
+        &self,
+        active: &[Arc<FrozenRegions>],
+        writers: &mut Writers,
+    ) -> std::io::Result<()> {
         let _alone = self.copying.write().unwrap_or_else(PoisonError::into_inner);
         while !writers.is_full() {
             match self.protection.read()? {
@@ -306,7 +310,7 @@ impl Freezing {
         Ok(())
     }
 
-    fn serve_writer(&self, active: &[Arc<Regions>], address: u64, writers: &mut Writers) {
+    fn serve_writer(&self, active: &[Arc<FrozenRegions>], address: u64, writers: &mut Writers) {
         let byte = address..address + 1;
         // The same memory is in one of them.
         let found = active
@@ -336,9 +340,9 @@ impl Freezing {
     /// Thaws a block, in the thread that reads events.
     fn thaw(
         &self,
-        regions: &Regions,
+        regions: &FrozenRegions,
         block: &Block,
-        active: &[Arc<Regions>],
+        active: &[Arc<FrozenRegions>],
         writers: &mut Writers,
     ) {
         while !regions.thaw(block, &self.protection) {
@@ -353,14 +357,14 @@ impl Freezing {
 
     /// Whether these ranges have what the thread that serves writers writes to itself, for these regions or others:
     /// it would wait for itself.
-    fn is_in(&self, ranges: &[Range<u64>], new: &Arc<Regions>) -> bool {
+    fn is_in(&self, ranges: &[Range<u64>], new: &Arc<FrozenRegions>) -> bool {
         fn bytes<T>(of: &[T]) -> Range<u64> {
             let range = of.as_ptr_range();
             range.start as u64..range.end as u64
         }
         let active = self.active.lock();
         let own = [bytes(std::slice::from_ref(self)), bytes(&active)];
-        let of = |regions: &Regions| {
+        let of = |regions: &FrozenRegions| {
             let itself = bytes(std::slice::from_ref(regions));
             [itself, bytes(&regions.blocks), bytes(&regions.pieces), bytes(&regions.ranges)]
         };
@@ -371,7 +375,7 @@ impl Freezing {
 
     /// Lets all writers to these regions go on, copied or not. The second time it does nothing: the same memory may
     /// be frozen again.
-    fn end(&self, regions: &Arc<Regions>) {
+    fn end(&self, regions: &Arc<FrozenRegions>) {
         let entry = {
             let mut active = self.active.lock();
             let at = active.iter().position(|other| Arc::ptr_eq(other, regions));
@@ -385,7 +389,7 @@ impl Freezing {
     }
 
     /// Copies what is left, and waits for what others copy.
-    fn finish(&self, regions: &Regions) {
+    fn finish(&self, regions: &FrozenRegions) {
         for block in &regions.blocks {
             if regions.copy(block, &self.copying) {
                 // The other thread reads the event.
@@ -407,7 +411,7 @@ impl Freezing {
 #[derive(Debug)]
 pub(crate) struct Frozen {
     freezing: Arc<Freezing>,
-    regions: Arc<Regions>,
+    regions: Arc<FrozenRegions>,
 }
 
 impl Frozen {
@@ -438,7 +442,7 @@ impl Drop for Frozen {
 ///
 /// # Errors
 /// Two regions share memory: what one of them releases would be the other's.
-fn cut(host: &HostBuffer, runs: &[Run]) -> Result<(Regions, Vec<Piece>)> {
+fn cut(host: &HostBuffer, runs: &[Run]) -> Result<(FrozenRegions, Vec<FrozenPiece>)> {
     let page = page_size() as u64;
     let mut runs: Vec<&Run> = runs.iter().collect();
     runs.sort_by_key(|run| run.place.address);
@@ -467,7 +471,7 @@ fn cut(host: &HostBuffer, runs: &[Run]) -> Result<(Regions, Vec<Piece>)> {
                     false => end,
                 };
                 let len = stop.min(behind) - from;
-                let piece = Piece { from, to: host.address(offset), len: len as usize };
+                let piece = FrozenPiece { from, to: host.address(offset), len: len as usize };
                 match blocks.last_mut() {
                     _ if !is_whole => edges.push(piece),
                     // The room in the host buffer is cut within the block.
@@ -488,5 +492,5 @@ fn cut(host: &HostBuffer, runs: &[Run]) -> Result<(Regions, Vec<Piece>)> {
         }
     }
     let (failure, ahead) = (AtomicU8::new(0), AtomicU64::new(0));
-    Ok((Regions { pieces, blocks, ranges, failure, ahead }, edges))
+    Ok((FrozenRegions { pieces, blocks, ranges, failure, ahead }, edges))
 }

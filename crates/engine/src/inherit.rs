@@ -18,7 +18,7 @@ use recovery::Process;
 #[derive(Debug, Default)]
 pub(super) struct Inherited {
     /// The memory of the job before, if there is some.
-    pub memory: Option<Memory>,
+    pub memory: Option<InheritedMemory>,
     /// Why there is none, if the job asks for it.
     pub missing: Option<String>,
     /// The connection to the backend that was asked.
@@ -27,7 +27,7 @@ pub(super) struct Inherited {
 
 /// A host buffer with its content.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct InheritedMemory {
     pub host: HostBuffer,
     pub hand_off: HandOff,
     pub ledger: Ledger,
@@ -64,11 +64,11 @@ pub(super) fn inherit(config: &Config, process: Process, files: &Files) -> Inher
     }
 }
 
-fn open(config: &Config, hand_off: HandOff) -> Result<Memory> {
+fn open(config: &Config, hand_off: HandOff) -> Result<InheritedMemory> {
     let host = hand_off.host.as_ref().map(|host| buffer::taken(config, host)).transpose()?;
     let host = host.ok_or_else(|| errors::Error::invalid("there is no host buffer"))?;
     let (ledger, left) = Ledger::resume(hand_off.ledger.words()?)?;
-    Ok(Memory { host, hand_off, ledger, left })
+    Ok(InheritedMemory { host, hand_off, ledger, left })
 }
 
 /// Takes over the content of the host buffer.

@@ -111,7 +111,7 @@ mod verify;
 mod ways;
 
 pub use captures::Captures;
-pub use checkpoints::Checkpoints;
+pub use checkpoints::CheckpointView;
 pub use device_side::DeviceSide;
 pub use file_side::FileSide;
 pub use host_side::HostSide;

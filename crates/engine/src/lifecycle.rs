@@ -8,11 +8,11 @@ use std::thread::{Builder, JoinHandle};
 use super::both::BESIDE;
 use super::buffer::host_buffer;
 use super::captures::Captures;
-use super::checkpoints::Checkpoints;
+use super::checkpoints::CheckpointView;
 use super::device_side::DeviceSide;
 use super::file_side::FileSide;
 use super::host_side::HostSide;
-use super::inherit::{self, inherit, Inherited, Memory};
+use super::inherit::{self, inherit, Inherited, InheritedMemory};
 use super::order::Order;
 use super::shared::{Capturing, Restores};
 use super::shared::{Materials, Shared};
@@ -79,7 +79,7 @@ impl Engine {
         let files = files.of_job(process.ranks);
         let Inherited { memory, missing, asked } = inherit(&config, process, &files);
         let (host, hand_off, inherited) = match memory {
-            Some(Memory { host, hand_off, ledger, left }) => {
+            Some(InheritedMemory { host, hand_off, ledger, left }) => {
                 (Some(host), Some(hand_off), Some((ledger, left)))
             }
             None => {
@@ -302,7 +302,7 @@ impl Engine {
     }
 
     /// The checkpoints that the job knows.
-    pub fn checkpoints(&self) -> Checkpoints<'_> {
+    pub fn checkpoints(&self) -> CheckpointView<'_> {
         self.shared.checkpoints()
     }
 

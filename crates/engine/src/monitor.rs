@@ -32,7 +32,7 @@ fn number(worker: Worker) -> usize {
 }
 
 #[derive(Debug)]
-struct Guarded {
+struct GuardedCatalog {
     state: State,
     asleep: [bool; WORKERS],
     app_waits: usize,
@@ -42,7 +42,7 @@ struct Guarded {
     broken: Option<Error>,
 }
 
-impl Guarded {
+impl GuardedCatalog {
     /// Fails if the condition of a wait may never come true.
     fn check_running(&self) -> Result<()> {
         if let Some(error) = &self.broken {
@@ -58,7 +58,7 @@ impl Guarded {
 /// The catalog, shared by the application's thread and the workers.
 #[derive(Debug)]
 pub(crate) struct Catalog {
-    guarded: Mutex<Guarded>,
+    guarded: Mutex<GuardedCatalog>,
     work: [Condvar; WORKERS],
     app: Condvar,
     drained: Condvar,
@@ -68,7 +68,7 @@ impl Catalog {
     /// A catalog with this state.
     pub(crate) fn new(state: State) -> Self {
         Catalog {
-            guarded: Mutex::new(Guarded {
+            guarded: Mutex::new(GuardedCatalog {
                 state,
                 asleep: Default::default(),
                 app_waits: 0,
@@ -202,7 +202,7 @@ impl Catalog {
 
     /// Wakes all that can continue now. Does nothing if nothing has changed since the last time: two workers
     /// without work must not keep waking each other.
-    fn wake(&self, guarded: &mut Guarded) {
+    fn wake(&self, guarded: &mut GuardedCatalog) {
         if guarded.state.changes() == guarded.woken_at {
             return;
         }

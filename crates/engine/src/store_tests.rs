@@ -7,7 +7,7 @@ use crate::run::stop;
 use crate::Engine;
 use catalog::level::LevelSpec;
 use catalog::space::{cut, Extent};
-use catalog::state::{Source, Stored};
+use catalog::state::{Source, StoreResult};
 use catalog::Level;
 use config::Config;
 use errors::{Error, ErrorKind, Result};
@@ -37,7 +37,7 @@ impl Store for Drive {
         Ok(())
     }
 
-    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<Stored> {
+    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<StoreResult> {
         if self.refuses {
             return Err(Error::new(ErrorKind::System, "the drive is broken"));
         }

@@ -10,7 +10,7 @@ use super::run::stop;
 use super::shared::Shared;
 use crate::monitor::Worker;
 use catalog::space::{side_by_side, Extent};
-use catalog::state::{MoveEnd, MoveJob, State, Stored};
+use catalog::state::{MoveEnd, MoveJob, State, StoreResult};
 use catalog::Level;
 use device::WaitMode;
 use errors::{Error, ErrorKind, Result};
@@ -129,17 +129,17 @@ fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
         let to = shared.store(job.to.level)?;
         let mut more = |bytes| shared.catalog.step(|state| state.down().more_room(job, bytes));
         let mut room = Room::new(&job.to.extents, &mut more);
-        let mut stored = Stored::In(0);
+        let mut stored = StoreResult::In(0);
         let copied = shared.read_copy(&job.from, 0..job.len, |bytes| {
             stored = to.write(&mut room, bytes)?;
             match stored {
-                Stored::In(_) => Ok(()),
-                Stored::Full(_) => Err(Error::new(ErrorKind::NoRoom, "the level is full")),
+                StoreResult::In(_) => Ok(()),
+                StoreResult::Full(_) => Err(Error::new(ErrorKind::NoRoom, "the level is full")),
             }
         });
         match stored {
-            Stored::Full(_) => Ok(stored),
-            Stored::In(_) => copied.map(|()| stored),
+            StoreResult::Full(_) => Ok(stored),
+            StoreResult::In(_) => copied.map(|()| stored),
         }
     };
     // Once nothing is being copied.
@@ -167,7 +167,7 @@ fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
     let failed = |error: Error| about(&job.name, job.version)(error.within(what));
     match copied {
         Ok(stored) => Flushed {
-            was_full: matches!(stored, Stored::Full(_)),
+            was_full: matches!(stored, StoreResult::Full(_)),
             ..Flushed::new(MoveEnd::Done, untouched)
         },
         Err(error) => Flushed::new(MoveEnd::Failed(failed(error)), untouched),

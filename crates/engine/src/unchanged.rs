@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::digests::Digests;
+use super::digests::RegionDigests;
 use super::shared::Shared;
 use catalog::state::{FileJob, Source};
 use catalog::Region;
@@ -39,7 +39,7 @@ impl Shared {
             let known = self.captures.digests.0.lock();
             let known = known.get(&job.name).filter(|known| known.number == base.number);
             whole.retain(|region| {
-                let of_region = |all: &Digests| all.of_regions.get(&region.id).cloned();
+                let of_region = |all: &RegionDigests| all.of_regions.get(&region.id).cloned();
                 let before = known.and_then(of_region);
                 let now = digests.get(&region.id);
                 let ((size, before), (_, now)) = match (before, now) {
@@ -80,7 +80,7 @@ impl Shared {
             oldest.and_then(|oldest| all.remove(&oldest));
         }
         let (id, number) = (job.id, table.number);
-        all.insert(job.name.clone(), Digests { id, number, of_regions: digests });
+        all.insert(job.name.clone(), RegionDigests { id, number, of_regions: digests });
         Ok(Some(()))
     }
 

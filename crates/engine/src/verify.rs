@@ -3,7 +3,7 @@
 //! The application has promised that it does not (`VELOC_READ_ONLY`), or the library prevents it
 //! (`host_capture`). The memory is hashed in the call, and the copy of it when that is complete.
 
-use super::device_side::Own;
+use super::device_side::ApplicationLane;
 use super::run::Run;
 use catalog::space::Extent;
 use device::Pointer;
@@ -16,22 +16,22 @@ const PIECE: usize = 4 << 20;
 
 /// What a run is to be when it has been copied.
 #[derive(Debug)]
-pub(super) struct Expected {
+pub(super) struct ExpectedRun {
     region: i32,
     extents: Vec<Extent>,
     digest: Digest,
 }
 
-impl Expected {
+impl ExpectedRun {
     /// Hashes the application's memory of these runs, after its work on them. `own`: the library's stream, if some
     /// is device memory.
-    pub(super) fn of(own: Option<&Own>, runs: &[Run]) -> Result<Vec<Expected>> {
+    pub(super) fn of(own: Option<&ApplicationLane>, runs: &[Run]) -> Result<Vec<ExpectedRun>> {
         let expect = |run: &Run| {
             let digest = match run.place.kind {
                 Pointer::Host { .. } => hash_host(run.place.address, run.bytes()),
                 Pointer::Device { .. } => hash_device(own, run.place.address, run.bytes())?,
             };
-            Ok(Expected { region: run.place.id, extents: run.extents.clone(), digest })
+            Ok(ExpectedRun { region: run.place.id, extents: run.extents.clone(), digest })
         };
         runs.iter().map(expect).collect()
     }
@@ -69,7 +69,7 @@ fn hash_host(address: u64, len: u64) -> Digest {
     Digest::of(Sort::Xxh3, bytes)
 }
 
-fn hash_device(own: Option<&Own>, address: u64, len: u64) -> Result<Digest> {
+fn hash_device(own: Option<&ApplicationLane>, address: u64, len: u64) -> Result<Digest> {
     let Some(own) = own else {
         return Err(Error::new(ErrorKind::Internal, "device memory without a stream"));
     };

@@ -8,7 +8,7 @@ mod protect;
 use std::fmt::Debug;
 use std::time::Instant;
 
-use super::deferred::Begun;
+use super::deferred::BegunCapture;
 use super::open::Open;
 use super::run::{about, Run, Way};
 use super::shared::{Capturing, Shared};
@@ -28,7 +28,7 @@ trait Deferral: Debug {
     ///
     /// # Errors
     /// It cannot, and nothing has begun: the call copies them.
-    fn begin(&self, shared: &Shared, open: &Open, runs: &[Run]) -> Result<Box<dyn Begun>>;
+    fn begin(&self, shared: &Shared, open: &Open, runs: &[Run]) -> Result<Box<dyn BegunCapture>>;
 }
 
 /// What captures in each way, in the order in which it begins and ends: frozen memory first, as the application may be

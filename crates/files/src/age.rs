@@ -13,14 +13,14 @@ use os::times;
 
 /// The time of the file that came last to each level.
 #[derive(Debug, Default)]
-pub(super) struct Last([Mutex<Option<SystemTime>>; 2]);
+pub(super) struct LastTimes([Mutex<Option<SystemTime>>; 2]);
 
 /// Gives files their times.
 #[derive(Debug)]
 pub(super) struct Ages {
     places: Arc<Places>,
     warnings: Arc<Warnings>,
-    last: Arc<Last>,
+    last: Arc<LastTimes>,
 }
 
 /// The time of a file, `own`, or the next one after `last` if that is later.
@@ -30,7 +30,7 @@ fn later_than(last: Option<SystemTime>, own: SystemTime) -> SystemTime {
 }
 
 impl Ages {
-    pub(super) fn new(places: Arc<Places>, warnings: Arc<Warnings>, last: Arc<Last>) -> Ages {
+    pub(super) fn new(places: Arc<Places>, warnings: Arc<Warnings>, last: Arc<LastTimes>) -> Ages {
         Ages { places, warnings, last }
     }
 

@@ -18,7 +18,7 @@ use super::output::Output;
 use super::places::Places;
 use super::proofs::Proofs;
 use super::rebased::Bases;
-use super::rolls::{common_temporary, complete, Part, LINE, ROLL};
+use super::rolls::{common_temporary, complete, RollPart, LINE, ROLL};
 use super::sums::Sums;
 use catalog::FileLevel;
 use errors::{Error, Result};
@@ -121,7 +121,7 @@ impl Aggregates {
         let roll = common_temporary(&data, ROLL, place);
         let list = files::open_shared(&roll)?;
         let identity = place.identity;
-        let part = Part { begin: place.offset, len: bytes, digest, taken, identity };
+        let part = RollPart { begin: place.offset, len: bytes, digest, taken, identity };
         files::write_all_at(&list, &part.line(), u64::from(self.places.rank()) * LINE, &roll)?;
         if let Some((offsets, digests, taken)) = complete(&list, &roll, place.ranks)? {
             let proofs = PartProofs { name: name.to_owned(), version, identity, digests };

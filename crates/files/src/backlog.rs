@@ -12,7 +12,7 @@ use super::opened::Opened;
 use super::places::Places;
 use super::proofs::Proofs;
 use super::rebased::{is_same, Bases};
-use super::routed::Routed;
+use super::routed::RoutedFiles;
 use super::runs::proof_of;
 use super::sums::Sums;
 use catalog::FileLevel;
@@ -28,7 +28,7 @@ pub struct Backlog {
     sums: Arc<Sums>,
     proofs: Arc<Proofs>,
     checks: Arc<Checks>,
-    routed: Arc<Routed>,
+    routed: Arc<RoutedFiles>,
     bases: Arc<Bases>,
 }
 
@@ -36,7 +36,7 @@ impl Backlog {
     pub(super) fn new(
         (places, listing): (Arc<Places>, Arc<Listing>),
         (sums, proofs, checks): (Arc<Sums>, Arc<Proofs>, Arc<Checks>),
-        routed: Arc<Routed>,
+        routed: Arc<RoutedFiles>,
         bases: Arc<Bases>,
     ) -> Backlog {
         Backlog { places, listing, sums, proofs, checks, routed, bases }

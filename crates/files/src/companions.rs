@@ -10,20 +10,20 @@ use os::files;
 /// Which companions a checkpoint's file may have in scratch. Those that cannot be there are not
 /// looked for: small checkpoints cost what their system calls do.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct SeenCompanions {
     notes: AtomicBool,
     parities: AtomicBool,
 }
 
-impl Seen {
+impl SeenCompanions {
     /// Every companion may be there.
-    pub(super) fn any() -> Seen {
-        Seen { notes: AtomicBool::new(true), parities: AtomicBool::new(true) }
+    pub(super) fn any() -> SeenCompanions {
+        SeenCompanions { notes: AtomicBool::new(true), parities: AtomicBool::new(true) }
     }
 
     /// No companion is there, as long as none is seen.
-    pub(super) fn none() -> Seen {
-        Seen { notes: AtomicBool::new(false), parities: AtomicBool::new(false) }
+    pub(super) fn none() -> SeenCompanions {
+        SeenCompanions { notes: AtomicBool::new(false), parities: AtomicBool::new(false) }
     }
 
     /// From here on there may be parities.
@@ -42,12 +42,12 @@ impl Seen {
 #[derive(Debug)]
 pub(super) struct Companions {
     places: Arc<Places>,
-    seen: Arc<Seen>,
+    seen: Arc<SeenCompanions>,
 }
 
 impl Companions {
     /// The companions in these places, of which so much was `seen`.
-    pub(super) fn new(places: Arc<Places>, seen: Arc<Seen>) -> Companions {
+    pub(super) fn new(places: Arc<Places>, seen: Arc<SeenCompanions>) -> Companions {
         Companions { places, seen }
     }
 

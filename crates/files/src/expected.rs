@@ -37,7 +37,7 @@ pub(super) enum Evidence {
 
 /// The digest that the bytes of a copy should have.
 #[derive(Clone, Debug)]
-pub(super) struct Expected {
+pub(super) struct ExpectedDigest {
     pub(super) digest: Digest,
     /// The file of the checksum that says so, where it is not the copy's own proof.
     kept_in: Option<PathBuf>,
@@ -106,7 +106,7 @@ impl Checks {
         opened: &Opened,
         name: &str,
         version: i32,
-    ) -> Result<(Option<Expected>, Evidence)> {
+    ) -> Result<(Option<ExpectedDigest>, Evidence)> {
         let sums = self.sums.kept();
         let file = sums.map(|_| names::checkpoint_file(name, self.places.rank(), version));
         let file = file.unwrap_or_default();
@@ -127,14 +127,14 @@ impl Checks {
                 let of_version = kept.ok().flatten().flatten().map(Digest::Sha256);
                 let older = of_version.is_some_and(|of_version| of_version != digest);
                 let evidence = if older { Evidence::Older } else { Evidence::Current };
-                Ok((Some(Expected { digest, kept_in: None }), evidence))
+                Ok((Some(ExpectedDigest { digest, kept_in: None }), evidence))
             }
             (None, kept) => {
                 let known = kept?.flatten().zip(sums.map(|sums| sums.path(&file)));
                 refuse_holes(&opened.file, &opened.part, &opened.path)?;
                 let expected = known.map(|(sum, path)| {
                     let kept_in = Some(path);
-                    Expected { digest: Digest::Sha256(sum), kept_in }
+                    ExpectedDigest { digest: Digest::Sha256(sum), kept_in }
                 });
                 let Some(expected) = expected else {
                     return self
@@ -212,7 +212,7 @@ impl Checks {
     pub(super) fn unproven(
         &self,
         opened: &Opened,
-        expected: &Expected,
+        expected: &ExpectedDigest,
     ) -> Result<std::result::Result<Stamp, Stamp>> {
         let stamp = Stamp::of(&opened.file, &opened.path, expected.digest)?;
         Ok(if self.proven.has(&opened.path, &stamp) { Err(stamp) } else { Ok(stamp) })
@@ -226,7 +226,7 @@ impl Checks {
     pub(super) fn compare(
         &self,
         opened: &Opened,
-        expected: &Expected,
+        expected: &ExpectedDigest,
         new: Option<Stamp>,
         found: Digest,
     ) -> Result<()> {
@@ -236,7 +236,7 @@ impl Checks {
             }
             return Ok(());
         }
-        let Expected { digest, kept_in } = expected;
+        let ExpectedDigest { digest, kept_in } = expected;
         let by = kept_in.as_ref().map_or("its proof".into(), |path| path.to_string_lossy());
         let unfit = self.unfit(opened, format!("its bytes have {found}, but {by} says {digest}"));
         self.accepted::<()>(Err(unfit)).map(drop)

@@ -7,7 +7,7 @@ use super::naming::Naming;
 use super::places::Places;
 use super::proofs::Proofs;
 use super::publish::Scratch;
-use super::routed::Routed;
+use super::routed::RoutedFiles;
 use super::runs::Runs;
 use super::warnings::Warnings;
 use errors::Result;
@@ -20,7 +20,7 @@ pub struct Fetch {
     warnings: Arc<Warnings>,
     proofs: Arc<Proofs>,
     runs: Arc<Runs>,
-    routed: Arc<Routed>,
+    routed: Arc<RoutedFiles>,
     scratch: Arc<Scratch>,
 }
 
@@ -28,7 +28,7 @@ impl Fetch {
     pub(super) fn new(
         (places, warnings, proofs): (Arc<Places>, Arc<Warnings>, Arc<Proofs>),
         runs: Arc<Runs>,
-        routed: Arc<Routed>,
+        routed: Arc<RoutedFiles>,
         scratch: Arc<Scratch>,
     ) -> Fetch {
         Fetch { places, warnings, proofs, runs, routed, scratch }

@@ -12,7 +12,7 @@ pub use read::{Target, Wanted};
 use super::expected::{Checks, Evidence};
 use super::opened::{Found, Opened, ProvenBy};
 use super::places::Places;
-use super::routed::Routed;
+use super::routed::RoutedFiles;
 use super::runs::Runs;
 use super::sums::Sums;
 use super::warnings::Warnings;
@@ -43,7 +43,7 @@ pub struct Copies {
     sums: Arc<Sums>,
     checks: Arc<Checks>,
     runs: Arc<Runs>,
-    routed: Arc<Routed>,
+    routed: Arc<RoutedFiles>,
 }
 
 impl Copies {
@@ -51,7 +51,7 @@ impl Copies {
         (places, warnings, sums): (Arc<Places>, Arc<Warnings>, Arc<Sums>),
         checks: Arc<Checks>,
         runs: Arc<Runs>,
-        routed: Arc<Routed>,
+        routed: Arc<RoutedFiles>,
     ) -> Copies {
         Copies { places, warnings, sums, checks, runs, routed }
     }

@@ -31,7 +31,7 @@ pub(super) enum Hashing<'scope> {
     Here(DigestHasher, Vec<u8>),
     /// On another thread.
     Beside {
-        pieces: SyncSender<Piece<'scope>>,
+        pieces: SyncSender<HashedPiece<'scope>>,
         used: Receiver<Vec<u8>>,
         thread: ScopedJoinHandle<'scope, DigestHasher>,
     },
@@ -39,7 +39,7 @@ pub(super) enum Hashing<'scope> {
 
 /// Bytes to be hashed.
 #[derive(Debug)]
-pub(super) enum Piece<'scope> {
+pub(super) enum HashedPiece<'scope> {
     /// Bytes of somebody who leaves them as they are.
     Lent(&'scope [u8]),
     /// Bytes in a buffer of [`Hashing::buffer`].
@@ -91,11 +91,11 @@ impl<'scope> Hashing<'scope> {
     }
 
     /// Adds the next bytes.
-    pub(super) fn add(&mut self, piece: Piece<'scope>) -> Result<()> {
+    pub(super) fn add(&mut self, piece: HashedPiece<'scope>) -> Result<()> {
         match self {
             Hashing::Here(hasher, free) => {
                 hasher.update(piece.bytes());
-                if let Piece::Given(buffer) = piece {
+                if let HashedPiece::Given(buffer) = piece {
                     *free = buffer;
                 }
                 Ok(())
@@ -111,7 +111,7 @@ impl<'scope> Hashing<'scope> {
             let mut buffer = self.buffer((range.end - at).min(PIECE as u64) as usize);
             files::read_exact_at(file, &mut buffer, at, path)?;
             at += buffer.len() as u64;
-            self.add(Piece::Given(buffer))?;
+            self.add(HashedPiece::Given(buffer))?;
         }
         Ok(())
     }
@@ -128,11 +128,11 @@ impl<'scope> Hashing<'scope> {
     }
 }
 
-impl Piece<'_> {
+impl HashedPiece<'_> {
     fn bytes(&self) -> &[u8] {
         match self {
-            Piece::Lent(bytes) => bytes,
-            Piece::Given(bytes) => bytes,
+            HashedPiece::Lent(bytes) => bytes,
+            HashedPiece::Given(bytes) => bytes,
         }
     }
 }
@@ -162,12 +162,12 @@ pub(super) fn of_range(
 
 fn hash(
     mut hasher: DigestHasher,
-    pieces: &Receiver<Piece<'_>>,
+    pieces: &Receiver<HashedPiece<'_>>,
     give_back: &Sender<Vec<u8>>,
 ) -> DigestHasher {
     for piece in pieces {
         hasher.update(piece.bytes());
-        if let Piece::Given(buffer) = piece {
+        if let HashedPiece::Given(buffer) = piece {
             // The reader may have all that it needs.
             let _ = give_back.send(buffer);
         }

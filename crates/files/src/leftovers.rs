@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::companions::Seen;
+use super::companions::SeenCompanions;
 use super::note::read_note;
 use super::places::Places;
 use errors::Result;
@@ -43,12 +43,12 @@ fn remove_unused(directory: &Path, names: Vec<String>) -> Result<()> {
 /// The leftovers of a killed run.
 pub(super) struct Leftovers<'a> {
     places: &'a Places,
-    seen: &'a Seen,
+    seen: &'a SeenCompanions,
 }
 
 impl<'a> Leftovers<'a> {
     /// In these places, of whose companions so much is `seen`.
-    pub(super) fn new(places: &'a Places, seen: &'a Seen) -> Leftovers<'a> {
+    pub(super) fn new(places: &'a Places, seen: &'a SeenCompanions) -> Leftovers<'a> {
         Leftovers { places, seen }
     }
 

@@ -64,12 +64,12 @@ mod successor;
 mod sums;
 mod warnings;
 
-use age::{Ages, Last};
+use age::{Ages, LastTimes};
 pub use aggregate::Aggregates;
 pub use attempts::Attempts;
 pub use backlog::Backlog;
 use checksums::Checksums;
-use companions::{Companions, Seen};
+use companions::{Companions, SeenCompanions};
 pub use directories::Inodes;
 pub use expected::{refuse_holes, Checks};
 pub use fetch::Fetch;
@@ -89,7 +89,7 @@ pub use publish::Scratch;
 use rebased::{Bases, MadeWhole};
 pub use remove::Removal;
 pub use rescue::Rescue;
-use routed::Routed;
+use routed::RoutedFiles;
 pub use runs::Runs;
 use sums::Sums;
 pub use warnings::Warnings;
@@ -99,8 +99,8 @@ pub use warnings::Warnings;
 struct Ground {
     places: Arc<Places>,
     warnings: Arc<Warnings>,
-    seen: Arc<Seen>,
-    last: Arc<Last>,
+    seen: Arc<SeenCompanions>,
+    last: Arc<LastTimes>,
     checksums: Option<Arc<Checksums>>,
     /// Checkpoint names of which checksums of versions that are gone were looked for.
     tidied: Arc<Mutex<HashSet<String>>>,
@@ -167,7 +167,7 @@ impl Parts {
         let proofs = Arc::new(Proofs::new(below(), ranks, (proof, compress, incremental)));
         let checks = Arc::new(Checks::new(below(), ground.proven.clone(), ranks, proof));
         let runs = Arc::new(Runs::new(places(), ground.wanted, proof));
-        let routed = Arc::new(Routed::new(below(), checks.clone(), runs.clone()));
+        let routed = Arc::new(RoutedFiles::new(below(), checks.clone(), runs.clone()));
         let copies = Copies::new(below(), checks.clone(), runs.clone(), routed.clone());
         let copies = Arc::new(copies);
         let rights = (places(), warnings(), listing.clone());
@@ -240,7 +240,7 @@ impl Files {
     /// These directories as another rank of the job sees them.
     pub fn of_rank(&self, rank: u32) -> Files {
         let places = Arc::new(self.parts.ground.places.of_rank(rank));
-        let seen = Arc::new(Seen::any());
+        let seen = Arc::new(SeenCompanions::any());
         // What a job with another number of processes has left may be read on purpose.
         Files::on(Ground { places, seen, ranks: 0, ..self.parts.ground.clone() })
     }

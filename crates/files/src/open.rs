@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::checksums::Checksums;
-use super::companions::Seen;
+use super::companions::SeenCompanions;
 use super::directories::Known;
 use super::leftovers::Leftovers;
 use super::places::Places;
@@ -123,7 +123,7 @@ impl Files {
         let (known, others) = (known.collect(), [persistent.clone(), used]);
         let directories = [scratch, persistent, meta];
         let places = Places::new(directories, known, rank, (config.ephemeral, config.sync_files));
-        let seen = Seen::none();
+        let seen = SeenCompanions::none();
         let leftovers = Leftovers::new(&places, &seen);
         let looked = places.scratch().map(|scratch| leftovers.look_through_scratch(scratch));
         let others = others.iter().flatten();

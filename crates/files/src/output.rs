@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use super::aligned::Aligned;
-use super::hashing::{is_worth_a_thread, Hashing, Piece, PIECE};
+use super::hashing::{is_worth_a_thread, HashedPiece, Hashing, PIECE};
 use errors::{Error, Result};
 use format::frames::Compressor;
 use format::proof::{Digest, DigestHasher, Sort};
@@ -243,7 +243,7 @@ fn beside(
     *hasher = thread::scope(|scope| {
         let mut hashing = Hashing::start(scope, so_far, bytes.len() as u64);
         for piece in bytes.chunks(PIECE) {
-            hashing.add(Piece::Lent(piece))?;
+            hashing.add(HashedPiece::Lent(piece))?;
             write(piece)?;
         }
         hashing.finish()

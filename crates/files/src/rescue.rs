@@ -12,7 +12,7 @@ use super::expected::refuse_holes;
 use super::listing::Listing;
 use super::places::Places;
 use super::proofs::Proofs;
-use super::rolls::{parts, temporary_of, Part};
+use super::rolls::{parts, temporary_of, RollPart};
 use catalog::FileLevel;
 use errors::{ErrorKind, Result};
 use os::files;
@@ -85,7 +85,7 @@ impl Rescue {
             return Ok(None);
         };
         let own = parts(&roll.path)?.get(self.places.rank() as usize).copied().flatten();
-        let Some(Part { begin: offset, len, digest, taken, identity }) = own else {
+        let Some(RollPart { begin: offset, len, digest, taken, identity }) = own else {
             return Ok(None);
         };
         let source = temporary_of(&data, "", roll.job, roll.attempt);

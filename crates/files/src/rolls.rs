@@ -39,7 +39,7 @@ pub(super) fn complete(
     list: &File,
     roll: &Path,
     ranks: u32,
-) -> Result<Option<(Offsets, Digests, SystemTime)>> {
+) -> Result<Option<(Offsets, RollDigests, SystemTime)>> {
     let whole = u64::from(ranks) * LINE;
     if files::len(list, roll)? < whole {
         return Ok(None);
@@ -50,7 +50,7 @@ pub(super) fn complete(
     let mut end = 0u64;
     let mut first: Option<SystemTime> = None;
     for (rank, line) in lines.chunks_exact(LINE as usize).enumerate() {
-        let Some(Part { begin, len, digest, taken, .. }) = part_of(line) else {
+        let Some(RollPart { begin, len, digest, taken, .. }) = part_of(line) else {
             return Ok(None);
         };
         digests.push(digest);
@@ -69,11 +69,11 @@ pub(super) fn complete(
 }
 
 /// The digests of the parts, by rank.
-pub(super) type Digests = Vec<Option<Digest>>;
+pub(super) type RollDigests = Vec<Option<Digest>>;
 
 /// A part, as its line in the roll says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct RollPart {
     /// Where it begins.
     pub(super) begin: u64,
     /// How long it is.
@@ -86,7 +86,7 @@ pub(super) struct Part {
     pub(super) identity: Identity,
 }
 
-impl Part {
+impl RollPart {
     /// Its line in the roll.
     pub(super) fn line(&self) -> [u8; LINE as usize] {
         let since = self.taken.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -103,21 +103,21 @@ impl Part {
 }
 
 /// The part in a line of the roll; `None` if the line is empty.
-fn part_of(line: &[u8]) -> Option<Part> {
+fn part_of(line: &[u8]) -> Option<RollPart> {
     let number = |at: usize| {
         line[at..at + 8].iter().rev().fold(0, |all: u64, &byte| all << 8 | u64::from(byte))
     };
     let digest = line[24..].first_chunk::<DIGEST_LEN>().and_then(Digest::decode);
     let taken = SystemTime::UNIX_EPOCH + Duration::from_nanos(number(16));
     let identity = line[24 + DIGEST_LEN..].first_chunk().map(Identity::decode)?;
-    Some(Part { begin: number(0).checked_sub(1)?, len: number(8), digest, taken, identity })
+    Some(RollPart { begin: number(0).checked_sub(1)?, len: number(8), digest, taken, identity })
 }
 
 /// The parts in a file that is not complete, by rank, as the roll at `path` has them.
 ///
 /// # Errors
 /// [`ErrorKind::Corrupt`] if the file is too long for a roll; else the system's. Both name the path.
-pub(super) fn parts(path: &Path) -> Result<Vec<Option<Part>>> {
+pub(super) fn parts(path: &Path) -> Result<Vec<Option<RollPart>>> {
     let list = match files::open_own(path) {
         Ok(list) => list,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

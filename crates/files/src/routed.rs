@@ -16,7 +16,7 @@ use os::files::{self, OtherUser};
 
 /// The files of the application's own.
 #[derive(Debug)]
-pub(super) struct Routed {
+pub(super) struct RoutedFiles {
     places: Arc<Places>,
     warnings: Arc<Warnings>,
     sums: Arc<Sums>,
@@ -24,20 +24,20 @@ pub(super) struct Routed {
     runs: Arc<Runs>,
 }
 
-impl Routed {
+impl RoutedFiles {
     pub(super) fn new(
         (places, warnings, sums): (Arc<Places>, Arc<Warnings>, Arc<Sums>),
         checks: Arc<Checks>,
         runs: Arc<Runs>,
-    ) -> Routed {
-        Routed { places, warnings, sums, checks, runs }
+    ) -> RoutedFiles {
+        RoutedFiles { places, warnings, sums, checks, runs }
     }
 
     /// The same, where only copies that this run may have made are taken.
-    pub(super) fn of_run(&self, runs: Arc<Runs>) -> Routed {
-        let Routed { places, warnings, sums, checks, .. } = self;
+    pub(super) fn of_run(&self, runs: Arc<Runs>) -> RoutedFiles {
+        let RoutedFiles { places, warnings, sums, checks, .. } = self;
         let below = (places.clone(), warnings.clone(), sums.clone());
-        Routed::new(below, checks.clone(), runs)
+        RoutedFiles::new(below, checks.clone(), runs)
     }
 
     /// For a file-based checkpoint, the path that the application asked to have routed.

@@ -46,7 +46,7 @@ impl Chunks {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
+enum RegistrationProgress {
     /// Not registered yet.
     Open,
     /// Being registered.
@@ -61,7 +61,7 @@ enum Progress {
 #[derive(Clone, Debug)]
 pub struct ChunkStates {
     layout: Chunks,
-    progress: Vec<Progress>,
+    progress: Vec<RegistrationProgress>,
     /// For each chunk, its units that have no pages.
     untouched_units: Vec<u32>,
     registered_bytes: u64,
@@ -75,7 +75,7 @@ impl ChunkStates {
         let units = |bytes: Range<u64>| (bytes.end - bytes.start).div_ceil(TOUCH_UNIT) as u32;
         ChunkStates {
             layout,
-            progress: vec![Progress::Open; layout.count()],
+            progress: vec![RegistrationProgress::Open; layout.count()],
             untouched_units: (0..layout.count()).map(|chunk| units(layout.bytes(chunk))).collect(),
             registered_bytes: 0,
             resting: false,
@@ -100,7 +100,7 @@ impl ChunkStates {
     /// Whether the driver uses the pages of the chunk of `offset`.
     pub(crate) fn is_in_use(&self, offset: u64) -> bool {
         let progress = self.progress[self.layout.of(offset)];
-        matches!(progress, Progress::Registering | Progress::Registered)
+        matches!(progress, RegistrationProgress::Registering | RegistrationProgress::Registered)
     }
 
     /// No chunk from this one on is to be registered.
@@ -116,8 +116,8 @@ impl ChunkStates {
     fn refuse(&mut self, which: impl Fn(usize, u32) -> bool) {
         let chunks = self.progress.iter_mut().zip(&self.untouched_units).enumerate();
         for (chunk, (progress, &untouched)) in chunks {
-            if *progress == Progress::Open && which(chunk, untouched) {
-                *progress = Progress::Refused;
+            if *progress == RegistrationProgress::Open && which(chunk, untouched) {
+                *progress = RegistrationProgress::Refused;
             }
         }
     }
@@ -130,7 +130,7 @@ impl ChunkStates {
 
     /// What the registrar is to do next.
     pub fn next(&self, pin: Pin) -> RegistrarStep {
-        let open = |chunk: usize| self.progress[chunk] == Progress::Open;
+        let open = |chunk: usize| self.progress[chunk] == RegistrationProgress::Open;
         let touched = |chunk: usize| self.untouched_units[chunk] == 0;
         let waits = |chunk: usize| open(chunk) && !touched(chunk);
         let any_waits = (0..self.progress.len()).any(waits);
@@ -149,9 +149,9 @@ impl ChunkStates {
 
     /// Begins to register a chunk. False if it is not to be registered after all.
     pub fn begin(&mut self, chunk: usize) -> bool {
-        let is_open = self.progress[chunk] == Progress::Open;
+        let is_open = self.progress[chunk] == RegistrationProgress::Open;
         if is_open {
-            self.progress[chunk] = Progress::Registering;
+            self.progress[chunk] = RegistrationProgress::Registering;
         }
         is_open
     }
@@ -159,11 +159,11 @@ impl ChunkStates {
     /// The registration of a chunk has ended: it is registered, or the driver has refused.
     pub fn ended(&mut self, chunk: usize, registered: bool) {
         if registered {
-            self.progress[chunk] = Progress::Registered;
+            self.progress[chunk] = RegistrationProgress::Registered;
             let bytes = self.layout.bytes(chunk);
             self.registered_bytes += bytes.end - bytes.start;
         } else {
-            self.progress[chunk] = Progress::Refused;
+            self.progress[chunk] = RegistrationProgress::Refused;
         }
     }
 
@@ -174,12 +174,12 @@ impl ChunkStates {
 
     /// Whether the chunk of `offset` is registered.
     pub fn is_registered(&self, offset: u64) -> bool {
-        self.progress[self.layout.of(offset)] == Progress::Registered
+        self.progress[self.layout.of(offset)] == RegistrationProgress::Registered
     }
 
     /// The chunks that are registered.
     pub fn registered(&self) -> Vec<usize> {
-        let is = |&chunk: &usize| self.progress[chunk] == Progress::Registered;
+        let is = |&chunk: &usize| self.progress[chunk] == RegistrationProgress::Registered;
         (0..self.progress.len()).filter(is).collect()
     }
 }

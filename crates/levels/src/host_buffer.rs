@@ -25,7 +25,7 @@ use policy::touch;
 pub use super::pages::TOUCH_UNIT;
 
 #[derive(Debug)]
-struct Guarded {
+struct GuardedPages {
     pages: Pages,
     stopping: bool,
 }
@@ -57,7 +57,7 @@ pub struct HostBuffer {
     mapping: Mapping,
     /// Whether the system may refuse a page, and would end the process that writes to it.
     refuses: OnceLock<bool>,
-    guarded: Mutex<Guarded>,
+    guarded: Mutex<GuardedPages>,
     changed: Condvar,
     /// There is more to touch. Not `changed`, which each copy wakes up while pages are missing.
     needed: Condvar,
@@ -102,7 +102,7 @@ impl HostBuffer {
                 mapping::MappingKind::Private | mapping::MappingKind::Shared => OnceLock::new(),
             },
             mapping,
-            guarded: Mutex::new(Guarded { pages, stopping: false }),
+            guarded: Mutex::new(GuardedPages { pages, stopping: false }),
             changed: Condvar::new(),
             needed: Condvar::new(),
         }

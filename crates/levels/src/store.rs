@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::host_buffer::HostBuffer;
 use catalog::space::{cut, Extent};
-use catalog::state::Stored;
+use catalog::state::StoreResult;
 use errors::Result;
 
 /// Bytes of the host buffer that are passed at a time.
@@ -35,7 +35,7 @@ pub trait Store: Debug + Send + Sync {
     ///
     /// # Errors
     /// The error of the memory. Nothing is being written any more.
-    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<Stored>;
+    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<StoreResult>;
 }
 
 /// The room of a copy that is being written.
@@ -65,11 +65,13 @@ impl<'a> Room<'a> {
         &mut self,
         len: u64,
         mut write: impl FnMut(Extent, Range<usize>) -> Result<()>,
-    ) -> Result<Stored> {
+    ) -> Result<StoreResult> {
         let has: u64 = self.extents.iter().map(|extent| extent.len).sum();
         let lacks = (self.used + len).saturating_sub(has);
         if lacks > 0 {
-            let Some(more) = (self.more)(lacks) else { return Ok(Stored::Full(self.used + len)) };
+            let Some(more) = (self.more)(lacks) else {
+                return Ok(StoreResult::Full(self.used + len));
+            };
             self.extents.extend(more.iter());
         }
         let mut done = 0;
@@ -79,7 +81,7 @@ impl<'a> Room<'a> {
             done = next;
         }
         self.used += len;
-        Ok(Stored::In(self.used))
+        Ok(StoreResult::In(self.used))
     }
 }
 
@@ -94,7 +96,7 @@ impl Store for HostBuffer {
         })
     }
 
-    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<Stored> {
+    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<StoreResult> {
         room.put(bytes.len() as u64, |place, range| {
             let from = &bytes[range];
             // SAFETY: the catalog has given the caller the place, which is within the mapping and of the same

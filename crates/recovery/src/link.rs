@@ -52,12 +52,12 @@ pub struct HandOff {
 /// A connection to the backend. As long as it exists, the host buffer's contents survive this process.
 #[derive(Debug)]
 pub struct Link {
-    shared: Arc<Shared>,
+    shared: Arc<SharedConnection>,
     watcher: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedConnection {
     hello: Hello,
     /// The configuration file.
     file: Option<PathBuf>,
@@ -108,7 +108,7 @@ impl Link {
         let path = path_of(&hello.config)?;
         let file = config.file.clone();
         let (now, changed) = (Mutex::new(now), Condvar::new());
-        let shared = Arc::new(Shared { hello, file, path, hand_off, now, changed });
+        let shared = Arc::new(SharedConnection { hello, file, path, hand_off, now, changed });
         let said = asked.map(|socket| shared.say_hello(&socket).map(|()| (Arc::new(socket), None)));
         let (socket, started) = match said {
             Some(Ok(here)) => here,
@@ -214,7 +214,7 @@ fn send_goodbye(socket: &Socket) {
     socket.close();
 }
 
-impl Shared {
+impl SharedConnection {
     /// Connects and sends the memory. Returns the connection, and the child if `launch` started a
     /// backend.
     ///

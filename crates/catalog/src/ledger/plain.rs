@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use super::Memory;
+use super::LedgerMemory;
 
 /// Words that several ledgers can have, as processes have shared memory.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ impl Plain {
     }
 
     /// The memory for one ledger more.
-    pub(crate) fn words(&self) -> Memory {
+    pub(crate) fn words(&self) -> LedgerMemory {
         Box::new(self.clone())
     }
 

@@ -22,31 +22,31 @@ pub(super) const CONTENT: usize = SLOT - FIRST;
 pub(super) const HEAD: usize = SLOT;
 
 /// The second word of a slot: where the content goes on, and how many bytes of it are here.
-pub(super) struct Link {
+pub(super) struct SlotLink {
     /// The next slot, if the content goes on.
     pub next: Option<u32>,
     /// The bytes of content in this slot.
     pub len: u32,
 }
 
-impl Link {
+impl SlotLink {
     /// The link as a word.
     pub(super) fn word(&self) -> u64 {
         u64::from(self.next.map_or(0, |next| next + 1)) << 32 | u64::from(self.len)
     }
 
     /// The link that a word is.
-    pub(super) fn of(word: u64) -> Link {
-        Link { next: ((word >> 32) as u32).checked_sub(1), len: word as u32 }
+    pub(super) fn of(word: u64) -> SlotLink {
+        SlotLink { next: ((word >> 32) as u32).checked_sub(1), len: word as u32 }
     }
 }
 
 /// The memory of a ledger, which another process may have as well, as words.
-pub type Memory = Box<dyn AsRef<[AtomicU64]> + Send + Sync>;
+pub type LedgerMemory = Box<dyn AsRef<[AtomicU64]> + Send + Sync>;
 
 /// Memory as words, each of which is written and read as a whole.
 pub(super) struct Words {
-    memory: Memory,
+    memory: LedgerMemory,
     /// After so many stores none reaches the memory, as if the process were killed.
     #[cfg(any(test, debug_assertions))]
     pub left: AtomicU64,
@@ -60,7 +60,7 @@ impl fmt::Debug for Words {
 
 impl Words {
     /// Memory that has room for one slot at least.
-    pub(super) fn of(memory: Memory) -> Result<Words> {
+    pub(super) fn of(memory: LedgerMemory) -> Result<Words> {
         let len = (*memory).as_ref().len();
         if len < HEAD + SLOT {
             return Err(Error::invalid(format!("{} bytes are no ledger", len * 8)));
@@ -148,7 +148,7 @@ impl Words {
         let mut steps = 0;
         while let Some(index) = next {
             steps += 1;
-            let link = Link::of(self.slot(index, 1).load(Ordering::Relaxed));
+            let link = SlotLink::of(self.slot(index, 1).load(Ordering::Relaxed));
             let len = link.len as usize;
             if index >= used || len > CONTENT * 8 || steps > used {
                 return Err(corrupt("its links lead nowhere"));

@@ -1,6 +1,6 @@
 //! What will be read next: hints, and the order of the reads before.
 
-use super::checkpoints::Versions;
+use super::checkpoints::NameVersions;
 use super::State;
 use crate::entry::Entry;
 use crate::{Id, Level};
@@ -63,7 +63,7 @@ pub(super) fn next_to_read(state: &State) -> Option<(Id, NextUse)> {
 pub(super) fn next_ahead(
     state: &State,
     hinted: &BTreeSet<(u64, Id)>,
-    versions: impl Fn(&Versions) -> &BTreeSet<i32>,
+    versions: impl Fn(&NameVersions) -> &BTreeSet<i32>,
 ) -> Option<(Id, NextUse)> {
     if !state.ahead.fetching {
         return None;

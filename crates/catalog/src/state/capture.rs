@@ -43,11 +43,11 @@ fn lay_out(entry: &mut Entry, mut regions: Vec<Region>) {
 
 /// Steps of a capture.
 #[derive(Debug)]
-pub struct Captures<'a> {
+pub struct CaptureSteps<'a> {
     pub(super) state: &'a mut State,
 }
 
-impl Captures<'_> {
+impl CaptureSteps<'_> {
     /// Takes room in the staging level for `len` more bytes of deferred device memory, if that needs no wait
     /// and discards nothing. `both` are the total sizes of the checkpoint's parts.
     pub fn reserve_for_deferred(
@@ -74,7 +74,7 @@ impl Captures<'_> {
         }
     }
 
-    /// Ends a checkpoint like [`Captures::commit`], but bytes of the parts in `arriving` have still to be copied
+    /// Ends a checkpoint like [`CaptureSteps::commit`], but bytes of the parts in `arriving` have still to be copied
     /// to the host buffer.
     pub fn commit_deferred(
         &mut self,
@@ -148,7 +148,7 @@ impl Captures<'_> {
         self.state.reindex(id);
     }
 
-    /// Starts a checkpoint. It is not visible to others before [`Captures::commit`].
+    /// Starts a checkpoint. It is not visible to others before [`CaptureSteps::commit`].
     pub fn open(&mut self, name: &str, version: i32) -> Id {
         let id = self.state.checkpoints.next_id;
         self.state.checkpoints.next_id += 1;
@@ -225,7 +225,7 @@ impl Captures<'_> {
     }
 
     /// Ends a checkpoint that was written directly to its scratch file, which has its name. `routed` is the
-    /// path of a file-based checkpoint; `persist` as for [`Captures::commit`].
+    /// path of a file-based checkpoint; `persist` as for [`CaptureSteps::commit`].
     pub fn commit_file(
         &mut self,
         id: Id,
@@ -257,7 +257,7 @@ impl Captures<'_> {
     }
 
     /// Ends a checkpoint that was written directly to its persistent file, which has its name, because
-    /// scratch could not take it. `routed` as for [`Captures::commit_file`]; `persist`: it belongs there in any
+    /// scratch could not take it. `routed` as for [`CaptureSteps::commit_file`]; `persist`: it belongs there in any
     /// case.
     pub fn commit_persistent(
         &mut self,

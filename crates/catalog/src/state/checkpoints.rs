@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 #[derive(Debug, Default)]
-pub(super) struct Versions {
+pub(super) struct NameVersions {
     pub(super) live: BTreeMap<i32, Id>,
     /// The checkpoint that was restored last.
     pub(super) last_read: Option<Id>,
@@ -21,12 +21,12 @@ pub(super) struct Versions {
     pub(super) read: BTreeSet<i32>,
     /// Positions of the hints for versions that do not exist.
     pub(super) hints: BTreeMap<i32, Vec<u64>>,
-    pub(super) begun: Begun,
+    pub(super) begun: BegunVersions,
 }
 
 /// The checkpoints of a name that this run has begun.
 #[derive(Debug, Default)]
-pub(super) struct Begun {
+pub(super) struct BegunVersions {
     /// The version of the last one.
     pub(super) last: Option<i32>,
     /// How often one was not above the one before.
@@ -41,7 +41,7 @@ pub struct Checkpoints {
     /// Boxed, in a tree: a growing table would move all entries while a capture waits.
     pub(super) entries: BTreeMap<Id, Box<Entry>>,
     /// In a tree, as there are few, and a hash takes longer than finding one of some.
-    pub(super) names: BTreeMap<Arc<str>, Versions>,
+    pub(super) names: BTreeMap<Arc<str>, NameVersions>,
     pub(super) next_id: Id,
     /// The last checkpoints that were cleaned up, are in persistent, and were not taken again.
     pub(super) cleaned: HashMap<(Arc<str>, i32), Id>,
@@ -209,7 +209,7 @@ impl Checkpoints {
 
     pub(super) fn versions_of(
         &self,
-        which: impl Fn(&Versions) -> &BTreeSet<i32>,
+        which: impl Fn(&NameVersions) -> &BTreeSet<i32>,
     ) -> BTreeSet<(Arc<str>, i32)> {
         self.names
             .iter()

@@ -1,8 +1,8 @@
 //! Steps down the levels: flush, write, persist; also past scratch, where that cannot take a file.
 
-use super::level::Memory;
+use super::level::LevelState;
 use super::lists::{goes_beside, writable};
-use super::{After, FileJob, MoveEnd, MoveJob, PersistJob, Source, State, Stored};
+use super::{After, FileJob, MoveEnd, MoveJob, PersistJob, Source, State, StoreResult};
 use crate::entry::{Entry, FileCopy, Life, MemoryCopy, Stage};
 use crate::space::{cut, Extent};
 use crate::{Id, Level, Part, PARTS};
@@ -126,13 +126,13 @@ impl Down<'_> {
 
     /// Frees the room that a store has not used, before the copy ends. If the level was full, that is all of it,
     /// and the part stays where it was.
-    pub fn stored(&mut self, job: &MoveJob, stored: Stored) {
+    pub fn stored(&mut self, job: &MoveJob, stored: StoreResult) {
         let Some(entry) = self.state.checkpoints.entries.get_mut(&job.id) else { return };
         let copy = entry.part_mut(job.part).copy_mut(job.to.level);
-        let Memory { space, .. } = &mut self.state.levels.levels[job.to.level.index()];
+        let LevelState { space, .. } = &mut self.state.levels.levels[job.to.level.index()];
         let used = match stored {
-            Stored::In(bytes) => space.rounded(bytes),
-            Stored::Full(needs) => {
+            StoreResult::In(bytes) => space.rounded(bytes),
+            StoreResult::Full(needs) => {
                 copy.stage = Stage::Absent;
                 copy.needs = needs;
                 0

@@ -1,6 +1,6 @@
 //! The invariants of the state.
 
-use super::level::Memory;
+use super::level::LevelState;
 use super::lists::has_bytes;
 use super::lists::lists_of;
 use super::State;
@@ -16,20 +16,20 @@ use std::sync::Arc;
 struct Compared {
     flush: [BTreeSet<(bool, Id)>; MOST],
     victims: [BTreeSet<(u8, Id)>; MOST],
-    fetch: [Ahead; MOST],
-    read: Ahead,
+    fetch: [FetchLists; MOST],
+    read: FetchLists,
     write: [BTreeSet<(u8, Id)>; 2],
     persist: BTreeSet<Id>,
     failed: BTreeSet<Id>,
 }
 
 /// Checkpoints that could be fetched: by hint, and by name and version.
-type Ahead = (BTreeSet<(u64, Id)>, BTreeSet<(Arc<str>, i32)>);
+type FetchLists = (BTreeSet<(u64, Id)>, BTreeSet<(Arc<str>, i32)>);
 
 impl Compared {
     fn add(&mut self, id: Id, entry: &Entry) {
         let lists = &entry.lists;
-        let ahead = |list: &mut Ahead, wanted: bool| {
+        let ahead = |list: &mut FetchLists, wanted: bool| {
             if wanted {
                 list.0.extend(entry.hints.first().map(|&hint| (hint, id)));
                 list.1.insert((entry.name.clone(), entry.version));
@@ -61,7 +61,7 @@ impl State {
     /// 7. Only complete copies are read, and a copy that is read is not a victim.
     pub fn check(&self) -> std::result::Result<(), String> {
         for level in self.levels.all() {
-            let Memory { spec, space, aside, .. } = self.levels.level(level);
+            let LevelState { spec, space, aside, .. } = self.levels.level(level);
             let copies = self.checkpoints.entries.values().flat_map(|entry| &entry.parts);
             let held = copies.flat_map(|part| part.copy(level).extents.iter().copied());
             let mut held: Vec<Extent> = held.collect();

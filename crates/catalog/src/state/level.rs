@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// A level of memory.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct LevelState {
     pub(super) spec: LevelSpec,
     pub(super) space: Space,
     /// Free room that nobody gets for now, as its pages are being given back to the system.
@@ -32,13 +32,13 @@ pub(super) struct Memory {
     pub(super) flushing: u32,
 }
 
-impl Memory {
-    pub(super) fn new(spec: LevelSpec) -> Memory {
+impl LevelState {
+    pub(super) fn new(spec: LevelSpec) -> LevelState {
         let mut space = Space::new(spec.granule);
         if !spec.grows {
             space.grow(spec.capacity);
         }
-        Memory {
+        LevelState {
             space,
             aside: 0,
             complete: !spec.grows || spec.capacity == 0,
@@ -59,9 +59,9 @@ impl Memory {
 
 /// All levels of memory.
 #[derive(Debug)]
-pub struct Levels {
+pub struct MemoryLevels {
     /// The fastest first.
-    pub(super) levels: Vec<Memory>,
+    pub(super) levels: Vec<LevelState>,
     pub(super) staging: Level,
     /// The first level that captures each part.
     pub(super) tops: [Level; 2],
@@ -69,13 +69,13 @@ pub struct Levels {
     pub(super) starved: Option<Level>,
 }
 
-impl Levels {
+impl MemoryLevels {
     pub(super) fn new(rows: &[LevelSpec]) -> Self {
-        let levels: Vec<Memory> = rows.iter().cloned().map(Memory::new).collect();
-        let first = |is: &dyn Fn(&Memory) -> bool| levels.iter().position(is).map(Level::new);
+        let levels: Vec<LevelState> = rows.iter().cloned().map(LevelState::new).collect();
+        let first = |is: &dyn Fn(&LevelState) -> bool| levels.iter().position(is).map(Level::new);
         let staging = first(&|level| level.spec.staging).unwrap_or(Level::HOST);
         let tops = [0, 1].map(|part| first(&|level| level.spec.captures[part]).unwrap_or(staging));
-        Levels { levels, staging, tops, starved: None }
+        MemoryLevels { levels, staging, tops, starved: None }
     }
 
     /// Whether the staging level, if it were empty, could hold `lens` bytes of each part.
@@ -90,11 +90,11 @@ impl Levels {
         self.level(from).flush.len()
     }
 
-    pub(super) fn level(&self, level: Level) -> &Memory {
+    pub(super) fn level(&self, level: Level) -> &LevelState {
         &self.levels[level.index()]
     }
 
-    pub(super) fn level_mut(&mut self, level: Level) -> &mut Memory {
+    pub(super) fn level_mut(&mut self, level: Level) -> &mut LevelState {
         &mut self.levels[level.index()]
     }
 
@@ -228,7 +228,7 @@ impl Levels {
     pub(super) fn pressed(&self) -> bool {
         // Flushes make room for the application where they have room themselves.
         let flushes =
-            |level: &Memory| level.flushing > 0 || !(level.starved || level.flush.is_empty());
+            |level: &LevelState| level.flushing > 0 || !(level.starved || level.flush.is_empty());
         let waits = |level| level == self.staging || !flushes(self.level(level));
         // The checkpoints to be flushed may be gone.
         self.starved.is_some_and(waits)

@@ -31,12 +31,12 @@ use lists::writable;
 use room::{flush_can_come, Eviction};
 use work::Work;
 
-pub use capture::{Captures, Content};
+pub use capture::{CaptureSteps, Content};
 pub use checkpoints::Checkpoints;
 pub use down::{is_of_the_file_system, Down};
 pub use handover::{Handover, Successor};
-pub use level::{Growth, Levels};
-pub use removal::Removal;
+pub use level::{Growth, MemoryLevels};
+pub use removal::RemovalSteps;
 pub use requests::*;
 pub use up::Up;
 
@@ -57,7 +57,7 @@ impl fmt::Debug for Evictions {
 pub struct State {
     shape: Shape,
     checkpoints: Checkpoints,
-    levels: Levels,
+    levels: MemoryLevels,
     work: Work,
     ahead: Ahead,
     failures: Failures,
@@ -74,7 +74,7 @@ impl State {
     pub fn new(shape: Shape) -> Self {
         State {
             checkpoints: Checkpoints::new(),
-            levels: Levels::new(&shape.memory),
+            levels: MemoryLevels::new(&shape.memory),
             work: Work::default(),
             ahead: Ahead::new(shape.order),
             failures: Failures::default(),
@@ -92,7 +92,7 @@ impl State {
     }
 
     /// The levels of memory.
-    pub fn levels(&self) -> &Levels {
+    pub fn levels(&self) -> &MemoryLevels {
         &self.levels
     }
 
@@ -102,8 +102,8 @@ impl State {
     }
 
     /// Steps of a capture.
-    pub fn captures(&mut self) -> Captures<'_> {
-        Captures { state: self }
+    pub fn captures(&mut self) -> CaptureSteps<'_> {
+        CaptureSteps { state: self }
     }
 
     /// Steps down the levels.
@@ -117,8 +117,8 @@ impl State {
     }
 
     /// Steps that end a checkpoint's life.
-    pub fn removal(&mut self) -> Removal<'_> {
-        Removal { state: self }
+    pub fn removal(&mut self) -> RemovalSteps<'_> {
+        RemovalSteps { state: self }
     }
 
     /// Steps that make room.

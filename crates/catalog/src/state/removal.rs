@@ -17,11 +17,11 @@ fn is_worth_holding(entry: &Entry) -> bool {
 
 /// Steps that end a checkpoint's life.
 #[derive(Debug)]
-pub struct Removal<'a> {
+pub struct RemovalSteps<'a> {
     pub(super) state: &'a mut State,
 }
 
-impl Removal<'_> {
+impl RemovalSteps<'_> {
     /// Drops a version everywhere, even if it has still to reach a file.
     pub fn withdraw(&mut self, name: &str, version: i32) {
         if let Some(id) = self.state.checkpoints.find(name, version) {

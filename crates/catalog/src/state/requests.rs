@@ -134,7 +134,7 @@ pub enum MoveEnd {
 
 /// What became of bytes that a store has been given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
+pub enum StoreResult {
     /// It has them all, in the first so many bytes of their room.
     In(u64),
     /// There was no room for the next of them: at least so many bytes are needed.

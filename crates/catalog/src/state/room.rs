@@ -1,6 +1,6 @@
 //! Room in the levels of memory: making it by eviction, and telling whether it can become free.
 
-use super::level::Memory;
+use super::level::LevelState;
 use super::lists::has_bytes;
 use super::{Reserve, State, WaitFor};
 use crate::entry::{FileCopy, Stage};
@@ -125,7 +125,7 @@ impl Eviction<'_> {
         } else {
             "nothing in it can be flushed or evicted".to_owned()
         };
-        let Memory { spec, space, .. } = self.state.levels.level(level);
+        let LevelState { spec, space, .. } = self.state.levels.level(level);
         let fit = space.capacity() / space.rounded(len).max(1);
         Error::new(
             ErrorKind::NoRoom,
@@ -143,7 +143,7 @@ impl Eviction<'_> {
     pub(super) fn make_room(&mut self, level: Level, len: u64, discard: bool) -> bool {
         let enough = could_make_room(self.state, level, len, discard);
         loop {
-            let Memory { space, victims, .. } = self.state.levels.level(level);
+            let LevelState { space, victims, .. } = self.state.levels.level(level);
             match victims.first().copied() {
                 _ if !enough || space.rounded(len) <= space.free() => return enough,
                 Some((_, id)) => self.evict(id, level),
@@ -219,7 +219,7 @@ fn anything_failed(state: &State) -> bool {
 
 /// Whether a level has room for `len` bytes, counting its victims.
 pub(super) fn could_make_room(state: &State, level: Level, len: u64, discard: bool) -> bool {
-    let Memory { space, victims, .. } = state.levels.level(level);
+    let LevelState { space, victims, .. } = state.levels.level(level);
     let mut free = space.free();
     let may_go = |(rank, _): &&(EvictionClass, Id)| discard || *rank < EvictionClass::Discardable;
     let mut victims = victims.iter().take_while(may_go);

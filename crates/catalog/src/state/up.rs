@@ -3,7 +3,7 @@
 //! announces, with `VELOC_Cleanup`, or with the job.
 
 use super::ahead::{next_to_fetch, next_to_read};
-use super::level::Memory;
+use super::level::LevelState;
 use super::{Acquire, FileJob, MoveEnd, MoveJob, Source, State};
 use crate::entry::Life;
 use crate::entry::{Entry, MemoryCopy, Stage};
@@ -303,7 +303,7 @@ impl Up<'_> {
     /// Makes room for something that will be used at `when`, by evicting only what is used later.
     pub(super) fn make_room_for_fetch(&mut self, len: u64, when: NextUse, level: Level) -> bool {
         loop {
-            let Memory { space, victims, complete, .. } = self.state.levels.level(level);
+            let LevelState { space, victims, complete, .. } = self.state.levels.level(level);
             if space.rounded(len) <= space.free() {
                 return true;
             }

@@ -59,14 +59,14 @@ impl World {
             let Some(more) = self.state.down().more_room(job, lacks) else {
                 let (_, free) = self.state.levels().room(job.to.level);
                 assert!(free < lacks, "{lacks} bytes were refused, {free} are free");
-                return self.state.down().stored(job, Stored::Full(stored.len() as u64));
+                return self.state.down().stored(job, StoreResult::Full(stored.len() as u64));
             };
             room.extend(more.iter());
             self.state.check().unwrap();
         }
         let room: Vec<Extent> = crate::space::cut(&room, 0, stored.len() as u64).collect();
         self.put(job.to.level, &room, &stored);
-        self.state.down().stored(job, Stored::In(stored.len() as u64));
+        self.state.down().stored(job, StoreResult::In(stored.len() as u64));
         self.state.check().unwrap();
     }
 

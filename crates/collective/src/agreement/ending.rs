@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// How far a process has come, or the most that any of them has.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct ProcessProgress {
     /// Rounds that were begun.
     pub rounds: u64,
     /// Gatherings of lengths that were begun.
@@ -28,14 +28,14 @@ pub(crate) struct Standing {
 
 impl Agreement {
     /// How many rounds and gatherings this process has begun, and whether it still agrees.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> ProcessProgress {
         let [rounds, gathered] = self.begun();
-        Standing { rounds, gathered, agrees: !self.failed }
+        ProcessProgress { rounds, gathered, agrees: !self.failed }
     }
 
     /// Ends all rounds, so that everything is decided. `most` is the most that a process has begun, and
     /// whether all of them agree: otherwise nobody waits. Collective: at the end of the job.
-    pub(crate) fn conclude(&mut self, engine: &Engine, most: Result<Standing>) {
+    pub(crate) fn conclude(&mut self, engine: &Engine, most: Result<ProcessProgress>) {
         let most = match most {
             Ok(most) if most.agrees => most,
             Ok(_) => return self.fail(engine, OTHER_HAS_FAILED),

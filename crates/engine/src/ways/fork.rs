@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{arrived, Deferral};
-use crate::deferred::Begun;
+use crate::deferred::BegunCapture;
 use crate::open::Open;
 use crate::run::Run;
 use crate::shared::Shared;
@@ -31,7 +31,7 @@ impl Deferral for Fork {
         run.by_processor()
     }
 
-    fn begin(&self, shared: &Shared, open: &Open, runs: &[Run]) -> Result<Box<dyn Begun>> {
+    fn begin(&self, shared: &Shared, open: &Open, runs: &[Run]) -> Result<Box<dyn BegunCapture>> {
         let since = Instant::now();
         let carrier = Some(start_carrier(shared, open, runs)?);
         let (call, faults) = (since.elapsed(), memory::page_faults());
@@ -57,7 +57,7 @@ impl Drop for Carried {
     }
 }
 
-impl Begun for Carried {
+impl BegunCapture for Carried {
     fn runs(&self) -> &[Run] {
         &self.runs
     }

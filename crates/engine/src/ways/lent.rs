@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::Deferral;
-use crate::deferred::Begun;
+use crate::deferred::BegunCapture;
 use crate::lane::Direction;
 use crate::open::Open;
 use crate::place::check_mapped;
@@ -30,12 +30,12 @@ impl Deferral for Lent {
         run.level == Level::HOST
     }
 
-    fn begin(&self, _: &Shared, _: &Open, runs: &[Run]) -> Result<Box<dyn Begun>> {
+    fn begin(&self, _: &Shared, _: &Open, runs: &[Run]) -> Result<Box<dyn BegunCapture>> {
         Ok(Box::new(LentRuns(runs.to_vec())))
     }
 }
 
-impl Begun for LentRuns {
+impl BegunCapture for LentRuns {
     fn runs(&self) -> &[Run] {
         &self.0
     }

@@ -1,7 +1,7 @@
 //! `host_capture = protect`: a worker copies memory that is frozen until it has done so (`frozen`).
 
 use super::{arrived, Deferral};
-use crate::deferred::Begun;
+use crate::deferred::BegunCapture;
 use crate::frozen::Frozen;
 use crate::open::Open;
 use crate::run::Run;
@@ -25,7 +25,7 @@ impl Deferral for Protect {
         run.by_processor()
     }
 
-    fn begin(&self, shared: &Shared, _: &Open, runs: &[Run]) -> Result<Box<dyn Begun>> {
+    fn begin(&self, shared: &Shared, _: &Open, runs: &[Run]) -> Result<Box<dyn BegunCapture>> {
         let host = shared.host_side.host()?;
         shared.host_side.guard.count(runs.iter().map(|run| host.untouched(&run.extents)).sum());
         runs.iter().try_for_each(|run| host.ensure(&run.extents))?;
@@ -40,7 +40,7 @@ impl Deferral for Protect {
     }
 }
 
-impl Begun for FrozenRuns {
+impl BegunCapture for FrozenRuns {
     fn runs(&self) -> &[Run] {
         &self.runs
     }

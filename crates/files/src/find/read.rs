@@ -4,7 +4,7 @@ use std::fmt;
 use std::thread;
 
 use super::Copies;
-use crate::hashing::{self, is_worth_a_thread, Hashing, Piece, PIECE};
+use crate::hashing::{self, is_worth_a_thread, HashedPiece, Hashing, PIECE};
 use crate::opened::Opened;
 use errors::{Error, ErrorKind, Result};
 use format::proof::{Digest, DigestHasher, Sort};
@@ -85,7 +85,7 @@ impl Opened {
             // The header was read already.
             let header = self.header.header().encode();
             end += header.len() as u64;
-            hashing.add(Piece::Given(header))?;
+            hashing.add(HashedPiece::Given(header))?;
         }
         for Wanted { offset, target } in together(wanted) {
             let from = self.part.start + offset;
@@ -100,7 +100,7 @@ impl Opened {
                     for piece in bytes.chunks_mut(PIECE) {
                         self.read_exact_at(piece, at)?;
                         at += piece.len() as u64;
-                        hashing.add(Piece::Lent(piece))?;
+                        hashing.add(HashedPiece::Lent(piece))?;
                     }
                 }
                 (Target::Taken(len, take), hashing) => {
@@ -134,7 +134,7 @@ impl Opened {
             take(&buffer)?;
             done += bytes as u64;
             match &mut hashing {
-                Some(hashing) => hashing.add(Piece::Given(buffer))?,
+                Some(hashing) => hashing.add(HashedPiece::Given(buffer))?,
                 None => own = buffer,
             }
         }

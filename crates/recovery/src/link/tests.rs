@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use os::forks;
 
-fn shared(folder: &Path) -> Shared {
+fn shared(folder: &Path) -> SharedConnection {
     let text = format!("mode = async\nscratch = {}\n", folder.display());
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
     let config = portable(&config).unwrap();
-    Shared {
+    SharedConnection {
         path: folder.join("socket"),
         hello: Hello {
             protocol: PROTOCOL,

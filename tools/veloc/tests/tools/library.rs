@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use client::regions::Memory;
+use client::regions::ProtectedMemory;
 use client::{Client, Selection, Verdict};
 use config::Config;
 use serde_json::json;
@@ -19,7 +19,7 @@ fn what_the_library_writes_is_good() {
     for rank in 0..2 {
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let mut client = Client::start_single(config, rank).unwrap();
-        let memory = Memory::new(4, field.as_ptr() as u64, field.len(), 1).unwrap();
+        let memory = ProtectedMemory::new(4, field.as_ptr() as u64, field.len(), 1).unwrap();
         client.protecting().protect(None, 4, memory).unwrap();
         client.checkpoint("wave", 1).unwrap();
         client.checkpoint("wave", 2).unwrap();
@@ -60,7 +60,7 @@ fn what_an_incremental_job_writes_is_read() {
     let mut field: Vec<u8> = (0..1_000_000u32).map(|i| (i % 251) as u8).collect();
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
     let mut client = Client::start_single(config, 0).unwrap();
-    let memory = Memory::new(4, field.as_mut_ptr() as u64, field.len(), 1).unwrap();
+    let memory = ProtectedMemory::new(4, field.as_mut_ptr() as u64, field.len(), 1).unwrap();
     client.protecting().protect(None, 4, memory).unwrap();
     for version in 1..4 {
         field[version * 100_000..][..5000].fill(version as u8);
