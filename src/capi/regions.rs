@@ -4,14 +4,11 @@ use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::Arc;
 
 use super::boundary::{call_back, status, string, with_client};
-use super::{
-    VELOC_Flags, VELOC_CAPTURE_AUTO, VELOC_CAPTURE_COPY, VELOC_CAPTURE_FORK, VELOC_CAPTURE_PROTECT,
-    VELOC_SUCCESS,
-};
+use super::{VELOC_Flags, VELOC_CAPTURE_AUTO, VELOC_SUCCESS};
 use client::regions::{ProtectedMemory, Terms};
 use engine::deferred::Release;
 use errors::{Error, Result};
-use policy::capture::Capture;
+use policy::capture::{Capture, ROWS};
 
 /// Bytes that a guard has for the reason of a failure, the final NUL included.
 const REASON_BYTES: usize = 256;
@@ -231,8 +228,7 @@ fn protect(
 /// unprotected.
 ///
 /// @param id    the region, which is protected
-/// @param mode  VELOC_CAPTURE_AUTO (the key's), VELOC_CAPTURE_COPY, VELOC_CAPTURE_PROTECT or
-///              VELOC_CAPTURE_FORK. With VELOC_CAPTURE_PROTECT the region may also be shared memory, if no other
+/// @param mode  VELOC_CAPTURE_AUTO (the key's), or another VELOC_CAPTURE_*. With VELOC_CAPTURE_PROTECT the region may also be shared memory, if no other
 ///              process and no device writes to it; VELOC_CAPTURE_FORK needs a job with veloc-backend, or a
 ///              key host_capture other than copy, so that the host buffer is shared memory
 /// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region or mode, or the region is VELOC_READ_ONLY, an
@@ -247,11 +243,13 @@ pub extern "C" fn VELOC_Mem_capture(id: c_int, mode: c_int) -> c_int {
             (VELOC_CAPTURE_AUTO, _) => None,
             (_, Some(way)) => Some(way),
             (_, None) => {
+                let known = ROWS.iter().filter_map(|row| {
+                    Some(format!("_{} ({})", row.word.to_uppercase(), row.number?))
+                });
                 return Err(Error::invalid(format!(
-                    "region {id}: the mode is {mode}; there are VELOC_CAPTURE_AUTO ({VELOC_CAPTURE_AUTO}), \
-                     _COPY ({VELOC_CAPTURE_COPY}), _PROTECT ({VELOC_CAPTURE_PROTECT}) and _FORK \
-                     ({VELOC_CAPTURE_FORK})"
-                )))
+                    "region {id}: the mode is {mode}; there are VELOC_CAPTURE_AUTO ({VELOC_CAPTURE_AUTO}), {}",
+                    known.collect::<Vec<_>>().join(", ")
+                )));
             }
         };
         with_client(|client| client.protecting().set_capture(id, way))

@@ -136,7 +136,7 @@ impl DeferredCaptures {
     /// Keeps what a checkpoint that is committed has deferred.
     pub(super) fn keep(&self, id: Id, capture: DeferredCapture) {
         let lent = |run: &Run| LentRange { to: id, address: run.place.address, len: run.bytes() };
-        let all = capture.all().filter(|run| run.place.capture == Capture::Lent);
+        let all = capture.all().filter(|run| !run.place.capture.row().may_change);
         self.lent.lock().extend(all.map(lent));
         self.by_checkpoint.lock().insert(id, capture);
     }

@@ -75,6 +75,12 @@ impl Engine {
     ) -> Result<Engine> {
         let rank = process.rank;
         warn_of_unused(&config);
+        if let Some((row, _)) = lower.first().filter(|_| !config.ephemeral) {
+            return Err(Error::invalid(format!(
+                "{} is for a job with ephemeral = true: what is in the {} alone is lost if the process is killed",
+                row.key, row.name
+            )));
+        }
         let (files, refused) = bypass::open_files(&config, rank)?;
         let files = files.of_job(process.ranks);
         let Inherited { memory, missing, asked } = inherit(&config, process, &files);

@@ -147,6 +147,20 @@ fn checkpoints_overflow_to_one_more_level_and_come_back() {
     assert_eq!(engine.shared.catalog.read(|state| state.check()), Ok(()));
 }
 
+/// Catches a job with files whose checkpoints a kill would lose, as they are below the host buffer alone.
+#[test]
+fn a_job_with_files_has_no_level_below_the_host_buffer() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("mode = async\nscratch = {}\n", folder.path().display());
+    let (config, _) = Config::from_text(&text, |_| None).unwrap();
+    let lower = vec![crate::compressed_tests::level(1 << 20)];
+    let refused = Engine::start_with(config, Process::single(0), None, lower).unwrap_err();
+    assert!(
+        refused.to_string().contains("compressed_size is for a job with ephemeral"),
+        "{refused}"
+    );
+}
+
 /// Catches a failure below that is not reported, and a checkpoint that is lost by it.
 #[test]
 fn a_level_that_fails_is_named_and_nothing_is_lost() {

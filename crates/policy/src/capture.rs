@@ -55,6 +55,9 @@ pub struct Row {
     pub number: Option<u8>,
     /// What is said of it where the key asks for it.
     pub reason: &'static str,
+    /// Whether the application may change the memory as soon as the call has returned. If not, a restore to it waits
+    /// until it has been copied.
+    pub may_change: bool,
     /// Whether a version whose call has returned survives a kill of the process, if the host buffer does.
     pub survives_kill: bool,
 }
@@ -66,6 +69,7 @@ pub const ROWS: [Row; 4] = [
         word: "copy",
         number: Some(1),
         reason: "host_capture = copy",
+        may_change: true,
         survives_kill: true,
     },
     Row {
@@ -73,6 +77,7 @@ pub const ROWS: [Row; 4] = [
         word: "lent",
         number: None,
         reason: "VELOC_READ_ONLY",
+        may_change: false,
         survives_kill: false,
     },
     Row {
@@ -80,6 +85,7 @@ pub const ROWS: [Row; 4] = [
         word: "protect",
         number: Some(2),
         reason: "host_capture = protect",
+        may_change: true,
         survives_kill: false,
     },
     Row {
@@ -87,6 +93,7 @@ pub const ROWS: [Row; 4] = [
         word: "fork",
         number: Some(3),
         reason: "host_capture = fork",
+        may_change: true,
         survives_kill: true,
     },
 ];
