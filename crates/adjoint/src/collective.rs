@@ -14,10 +14,10 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
     /// instance a halo exchange). Until then this process goes on computing, but stores and restores
     /// nothing.
     pub(super) fn defer_failure(&mut self, done: Result<()>) -> Result<()> {
-        match (done, &self.exchange) {
+        match (done, &self.others.exchange) {
             (Err(error), Some(_)) => {
                 log::error!("{error}; the run ends as soon as all processes know");
-                self.failure.get_or_insert((error, self.computed));
+                self.others.failure.get_or_insert((error, self.reached.computed));
                 Ok(())
             }
             (done, _) => done,
@@ -26,13 +26,13 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
 
     /// Counts computed steps, and returns whether the run stops.
     pub(super) fn after_steps(&mut self, steps: u64) -> Result<bool> {
-        self.computed += steps;
-        let Some(check) = self.clock.after_steps(steps, self.exchange.is_none()) else {
+        self.reached.computed += steps;
+        let Some(check) = self.clock.after_steps(steps, self.others.exchange.is_none()) else {
             return Ok(false);
         };
         let heard = self.check_background();
         self.defer_failure(heard)?;
-        if self.exchange.is_none() {
+        if self.others.exchange.is_none() {
             self.clock.set_interval(check.interval);
             return Ok(check.stop);
         }
@@ -59,29 +59,29 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
 
     /// Synchronizes the processes. Fails if one of them has failed.
     pub(super) fn synchronize(&mut self) -> Result<()> {
-        match self.exchange {
+        match self.others.exchange {
             Some(_) => self.exchange_messages(empty_message(self.access)?).map(drop),
             None => Ok(()),
         }
     }
 
     fn exchange_messages(&mut self, message: RunMessage) -> Result<RunMessage> {
-        let Some(exchange) = &mut self.exchange else { return Ok(message) };
+        let Some(exchange) = &mut self.others.exchange else { return Ok(message) };
         let rank = exchange.rank();
         let failure =
-            self.failure.as_ref().map(|(_, steps)| ProcessFailure { steps: *steps, rank });
+            self.others.failure.as_ref().map(|(_, steps)| ProcessFailure { steps: *steps, rank });
         let all = exchange.exchange(&RunMessage { failure, ..message })?;
         let Some(first) = all.failure else { return Ok(all) };
-        self.final_message = Some(all);
+        self.others.final_message = Some(all);
         Err(first.error())
     }
 
     /// Ends this process's part of the run: the others know its result by then, or could not be told.
     pub(super) fn finish(&mut self, ended: Result<RunOutcome>) -> Result<RunOutcome> {
-        let Some(mut exchange) = self.exchange.take() else { return ended };
-        let (ended, steps) = match self.failure.take() {
+        let Some(mut exchange) = self.others.exchange.take() else { return ended };
+        let (ended, steps) = match self.others.failure.take() {
             Some((own, steps)) => (Err(own), steps),
-            None => (ended, self.computed),
+            None => (ended, self.reached.computed),
         };
         let own = match ended {
             Ok(outcome) => {
@@ -91,7 +91,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
             Err(own) => own,
         };
         let rank = exchange.rank();
-        let final_message = match self.final_message.take() {
+        let final_message = match self.others.final_message.take() {
             Some(all) => Some(all),
             None => self.announce_failure(&mut exchange, ProcessFailure { steps, rank }, &own),
         };

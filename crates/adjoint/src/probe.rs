@@ -40,13 +40,13 @@ impl RunProbe {
 impl<R: ClientAccess> RunInProgress<'_, R> {
     /// Whether the first steps, from state 0 towards `to`, are to be computed twice.
     pub(super) fn repeats(&self, from: u64, to: u64) -> bool {
-        from == 0 && to >= PROBE && self.probe.repeats && self.slot_of_first().is_some()
+        from == 0 && to >= PROBE && self.hashes.probe.repeats && self.slot_of_first().is_some()
     }
 
     /// Computes the first steps in one call, and again, from the stored state 0, one by one.
     pub(super) fn forward_twice(&mut self) -> Result<()> {
-        self.probe.repeats = false;
-        self.at = None;
+        self.hashes.probe.repeats = false;
+        self.reached.at = None;
         self.problem.forward(0, PROBE)?;
         let once = self.digest(PROBE)?;
         if let Some(slot) = self.slot_of_first() {
@@ -54,13 +54,13 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
             self.defer_failure(restored)?;
             self.synchronize()?;
         }
-        self.at = None;
+        self.reached.at = None;
         for step in 0..PROBE {
             self.problem.forward(step, step + 1)?;
             let verified = self.verify(step + 1);
             self.defer_failure(verified.map(drop))?;
         }
-        if self.failure.is_some() || self.digest(PROBE)? == once {
+        if self.others.failure.is_some() || self.digest(PROBE)? == once {
             return Ok(());
         }
         let text = format!(
@@ -69,7 +69,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
              it change, and is not protected? random numbers, counters, a second buffer, a first step of its own in \
              each call?)"
         );
-        if self.replay.is_some() {
+        if self.hashes.replay.is_some() {
             return self.defer_failure(Err(Error::new(ErrorKind::Corrupt, text)));
         }
         log::warn!(
@@ -80,28 +80,30 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
     }
 
     fn slot_of_first(&self) -> Option<u64> {
-        self.slots.iter().find(|(_, state)| **state == 0).map(|(slot, _)| *slot)
+        self.reached.slots.iter().find(|(_, state)| **state == 0).map(|(slot, _)| *slot)
     }
 
     /// Before the first step: takes the hash with which later states are compared.
     pub(super) fn begin_looking(&mut self) -> Result<()> {
-        if std::mem::replace(&mut self.probe.hashes, false) {
-            self.probe.unchanged = self.digest(0)?;
+        if std::mem::replace(&mut self.hashes.probe.hashes, false) {
+            self.hashes.probe.unchanged = self.digest(0)?;
         }
         Ok(())
     }
 
     /// After steps of the first sweep.
     pub(super) fn look_for_change(&mut self, state: u64) -> Result<()> {
-        if self.probe.unchanged.is_some() && self.digest(state)? != self.probe.unchanged {
-            self.probe.unchanged = None;
+        if self.hashes.probe.unchanged.is_some()
+            && self.digest(state)? != self.hashes.probe.unchanged
+        {
+            self.hashes.probe.unchanged = None;
         }
         Ok(())
     }
 
     /// At the end of the first sweep: warns if all states were the same.
     pub(super) fn judge_change(&mut self) {
-        if self.probe.unchanged.take().is_some() {
+        if self.hashes.probe.unchanged.take().is_some() {
             log::warn!(
                 "\"{}\": `forward` has changed nothing of the state from state 0 to state {}: if that is not meant, \
                  the adjoint will be wrong. Does it make new arrays (`u = u + ...`) instead of changing the protected \
@@ -115,7 +117,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
     /// A hash of the application's current state; `None` where it cannot be read: in device memory, without the
     /// callback `hash`.
     fn digest(&mut self, state: u64) -> Result<Option<u64>> {
-        if self.failure.is_some() {
+        if self.others.failure.is_some() {
             return Ok(None);
         }
         match self.problem.hash(state)? {

@@ -74,25 +74,45 @@ pub(super) struct RunInProgress<'a, R> {
     pub(super) steps: u64,
     /// Whether files survive the job.
     pub(super) durable: bool,
+    pub(super) marks: RunMarks,
+    pub(super) hashes: RunHashes,
+    pub(super) adjoints: Adjoints,
+    pub(super) clock: RunClock<'a>,
+    pub(super) others: OtherProcesses,
+    pub(super) reached: Reached,
+    /// The position of state `steps` in the read order; higher states are read sooner.
+    pub(super) first_read_order: u64,
+}
+
+/// What is stored with states and adjoints, to know them by.
+pub(super) struct RunMarks {
     pub(super) states: Marker,
     pub(super) adjoint: Marker,
-    pub(super) stored_hashes: StoredHashes,
+}
+
+/// Hashes of states, and what is compared with them.
+pub(super) struct RunHashes {
+    pub(super) stored: StoredHashes,
     /// The next version of the stored hashes.
-    pub(super) next_hashes: i32,
-    pub(super) adjoints: Adjoints,
+    pub(super) next_version: i32,
     pub(super) replay: Option<ReplayCheck>,
     pub(super) probe: RunProbe,
-    pub(super) clock: RunClock<'a>,
-    /// The exchange with the other processes, if any.
+}
+
+/// The other processes, and what they know of this one.
+pub(super) struct OtherProcesses {
+    /// The exchange with them, if there are any.
     pub(super) exchange: Option<ProgressExchange>,
-    /// A failure here that the others do not know yet, and the steps before it.
+    /// A failure here that they do not know yet, and the steps before it.
     pub(super) failure: Option<(Error, u64)>,
     /// The message by which all have learned of a failure.
     pub(super) final_message: Option<RunMessage>,
+}
+
+/// How far the run has come.
+pub(super) struct Reached {
     /// Steps computed in this call.
     pub(super) computed: u64,
-    /// The position of state `steps` in the read order; higher states are read sooner.
-    pub(super) first_read_order: u64,
     /// The state in each slot (a version).
     pub(super) slots: BTreeMap<u64, u64>,
     /// The version of the adjoint to go on from.
@@ -128,7 +148,12 @@ impl<'a, R: ClientAccess> RunInProgress<'a, R> {
         let stored = common.survivors.adjoint;
         let survivors = &common.survivors.states;
         Ok(RunInProgress {
-            probe: RunProbe::new(steps, !common.resumes, replay.is_some(), exchange.is_some()),
+            hashes: RunHashes {
+                stored: hashes,
+                next_version: common.next_hashes,
+                probe: RunProbe::new(steps, !common.resumes, replay.is_some(), exchange.is_some()),
+                replay,
+            },
             adjoints: Adjoints::new(
                 settings.name_of_adjoints(),
                 levels.map(|exists| exists.then(|| there.clone())),
@@ -136,26 +161,22 @@ impl<'a, R: ClientAccess> RunInProgress<'a, R> {
                 stored,
             ),
             clock: RunClock::new(since, settings.limit, asked),
-            exchange,
-            failure: None,
-            final_message: None,
-            computed: 0,
-            fine: stored.unwrap_or(steps),
-            slots: survivors.iter().map(|stored| (stored.slot, stored.state)).collect(),
+            others: OtherProcesses { exchange, failure: None, final_message: None },
+            reached: Reached {
+                computed: 0,
+                slots: survivors.iter().map(|stored| (stored.slot, stored.state)).collect(),
+                goes_on_from: common.adjoint.filter(|_| common.resumes).map(|(version, _)| version),
+                at: None,
+                fine: stored.unwrap_or(steps),
+            },
             run: common.run,
-            goes_on_from: common.adjoint.filter(|_| common.resumes).map(|(version, _)| version),
-            at: None,
             settings,
             problem,
             access,
             course,
             steps,
             durable,
-            states,
-            adjoint,
-            stored_hashes: hashes,
-            next_hashes: common.next_hashes,
-            replay,
+            marks: RunMarks { states, adjoint },
             first_read_order,
         })
     }
@@ -181,19 +202,19 @@ impl<'a, R: ClientAccess> RunInProgress<'a, R> {
 
     /// Restores the adjoint to go on from, if there is one.
     fn resume(&mut self) -> Result<()> {
-        if let Some(version) = self.goes_on_from {
+        if let Some(version) = self.reached.goes_on_from {
             let restored = self.restore_adjoint(version);
             self.defer_failure(restored)?;
         }
         self.synchronize()?;
         self.hint_survivors()?;
-        self.choose_parities(self.fine < self.steps)?;
-        if !self.slots.is_empty() || self.goes_on_from.is_some() {
+        self.choose_parities(self.reached.fine < self.steps)?;
+        if !self.reached.slots.is_empty() || self.reached.goes_on_from.is_some() {
             log::info!(
                 "\"{}\": going on with {} states and the adjoint at state {} of {}",
                 self.settings.name,
-                self.slots.len(),
-                self.fine,
+                self.reached.slots.len(),
+                self.reached.fine,
                 self.steps
             );
         }
@@ -202,7 +223,7 @@ impl<'a, R: ClientAccess> RunInProgress<'a, R> {
 
     /// Hints the states that may be read next, so that they are prefetched.
     fn hint_survivors(&self) -> Result<()> {
-        let needed = self.slots.iter().filter(|(_, state)| **state < self.fine);
+        let needed = self.reached.slots.iter().filter(|(_, state)| **state < self.reached.fine);
         let places: Vec<(i32, u64)> =
             needed.map(|(slot, state)| (*slot as i32, self.read_order(*state))).collect();
         self.access.with(|client| {
@@ -250,7 +271,7 @@ impl<'a, R: ClientAccess> RunInProgress<'a, R> {
                 }
                 Action::Terminate => return Ok(RunOutcome::Finished),
             };
-            if stops && self.fine > 0 {
+            if stops && self.reached.fine > 0 {
                 let stopped = self.stop();
                 self.defer_failure(stopped)?;
                 return Ok(RunOutcome::Stopped);
@@ -269,16 +290,17 @@ impl<'a, R: ClientAccess> RunInProgress<'a, R> {
             } else {
                 // Step by step the first time: what is computed again, in calls of more steps, is compared with that. Of
                 // several processes the first one whose state differs could not be told then.
-                let look = self.replay.as_ref().and_then(|replay| match self.exchange {
-                    Some(_) => Some(replay.next_checked_after(at)),
-                    None => replay.next_unknown(at, to),
-                });
+                let look =
+                    self.hashes.replay.as_ref().and_then(|replay| match self.others.exchange {
+                        Some(_) => Some(replay.next_checked_after(at)),
+                        None => replay.next_unknown(at, to),
+                    });
                 let next = at.saturating_add(self.clock.left()).min(look.unwrap_or(to)).min(to);
-                self.at = None;
+                self.reached.at = None;
                 self.problem.forward(at, next)?;
                 next
             };
-            self.at = Some(next);
+            self.reached.at = Some(next);
             self.look_for_change(next)?;
             let verified = self.verify(next).map_err(|differs| self.explained(at, next, differs));
             self.defer_failure(verified.map(drop))?;
@@ -298,9 +320,9 @@ impl<'a, R: ClientAccess> RunInProgress<'a, R> {
             self.choose_parities(true)?;
             self.judge_change();
         }
-        self.at = None;
+        self.reached.at = None;
         self.problem.adjoint(step)?;
-        self.fine = step - 1;
+        self.reached.fine = step - 1;
         if check {
             let stored = self.store_adjoint();
             self.defer_failure(stored)?;

@@ -11,7 +11,7 @@ use errors::{Error, Result};
 impl<R: ClientAccess> RunInProgress<'_, R> {
     /// Stores what the next run needs, and waits until it is in files.
     pub(super) fn stop(&mut self) -> Result<()> {
-        if self.failure.is_some() {
+        if self.others.failure.is_some() {
             return Ok(());
         }
         if !self.durable {
@@ -21,11 +21,11 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
                 "the run was asked to stop, but nothing outlives the job (ephemeral = true)",
             ));
         }
-        if self.fine < self.steps && self.adjoints.stored() != Some(self.fine) {
+        if self.reached.fine < self.steps && self.adjoints.stored() != Some(self.reached.fine) {
             self.store_adjoint()?;
         }
-        let has = |at: &u64| self.slots.values().any(|state| state == at);
-        let at = self.at.filter(|at| !has(at));
+        let has = |at: &u64| self.reached.slots.values().any(|state| state == at);
+        let at = self.reached.at.filter(|at| !has(at));
         if let Some((at, slot)) = at.zip(self.free_slot()) {
             self.store(at, slot)?;
         }
@@ -36,18 +36,19 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
     /// one. The same on all processes.
     fn free_slot(&self) -> Option<u64> {
         let needed = self.course.stored().iter();
-        let needed = needed.filter(|stored| self.slots.get(&stored.slot) == Some(&stored.state));
+        let needed =
+            needed.filter(|stored| self.reached.slots.get(&stored.slot) == Some(&stored.state));
         let needed: BTreeSet<u64> = needed.map(|stored| stored.slot).collect();
-        let used = self.slots.keys().zip(0..).find(|(slot, number)| **slot != *number);
-        let unused = used.map_or(self.slots.len() as u64, |(_, number)| number);
+        let used = self.reached.slots.keys().zip(0..).find(|(slot, number)| **slot != *number);
+        let unused = used.map_or(self.reached.slots.len() as u64, |(_, number)| number);
         let behind = self.settings.slots as u64;
-        let worth = |slot: &u64| match self.slots.get(slot) {
+        let worth = |slot: &u64| match self.reached.slots.get(slot) {
             None if *slot < behind => 0,
-            Some(state) if *state >= self.fine => 1,
+            Some(state) if *state >= self.reached.fine => 1,
             None => 2,
             Some(_) => 3,
         };
-        let all = self.slots.keys().copied().chain([unused, behind]);
+        let all = self.reached.slots.keys().copied().chain([unused, behind]);
         all.filter(|slot| *slot <= behind && !needed.contains(slot)).min_by_key(worth)
     }
 }

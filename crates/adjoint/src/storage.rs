@@ -12,18 +12,18 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
         {
             let error = error.within(format!(
                 "the adjoint at state {} cannot be read back from \"{name}\" version {version}",
-                self.fine
+                self.reached.fine
             ));
             return Err(self.remove_if_damaged(&name, version, error));
         }
-        let stored = self.adjoint.get();
-        if (stored.run, stored.number) != (self.run, self.fine) {
+        let stored = self.marks.adjoint.get();
+        if (stored.run, stored.number) != (self.run, self.reached.fine) {
             return Err(Error::new(
                 ErrorKind::Corrupt,
                 format!(
                     "\"{name}\" version {version} has come to state {} of run {:#018x}, not to state \
                      {} of run {:#018x}",
-                    stored.number, stored.run, self.fine, self.run
+                    stored.number, stored.run, self.reached.fine, self.run
                 ),
             ));
         }
@@ -35,7 +35,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
                         "the adjoint at state {} has the hash {hash:#018x} after it was restored from \
                          \"{name}\" version {version}, and had {stored:#018x} when it was stored: \
                          it was damaged there",
-                        self.fine
+                        self.reached.fine
                     ),
                 );
                 Err(self.remove_if_damaged(&name, version, error))
@@ -46,7 +46,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
 
     /// A hash of the adjoint, if replays are verified and it is in host memory.
     fn hash_of_adjoint(&self) -> Result<Option<u64>> {
-        if self.replay.is_none() {
+        if self.hashes.replay.is_none() {
             return Ok(None);
         }
         let digest = self
@@ -57,7 +57,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
 
     /// Stores the application's current state in a slot.
     pub(super) fn store(&mut self, state: u64, slot: u64) -> Result<()> {
-        if self.failure.is_some() {
+        if self.others.failure.is_some() {
             return Ok(());
         }
         self.check_background()?;
@@ -67,10 +67,10 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
             hash = self.problem.hash(0)?.map(|hash| hash.max(1));
         }
         self.store_hashes(state)?;
-        self.at = Some(state);
-        self.states.set(self.run, state, hash);
+        self.reached.at = Some(state);
+        self.marks.states.set(self.run, state, hash);
         let (name, version) = (&self.settings.name, slot as i32);
-        let (place, reads) = (Some(self.read_order(state)), self.fine < self.steps);
+        let (place, reads) = (Some(self.read_order(state)), self.reached.fine < self.steps);
         let taken = self.access.with(|client| {
             // The slot's old state is not needed, and memory alone may lack room for both.
             client.versions().let_go_of(name, version);
@@ -82,7 +82,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
             );
             self.with_advice(error.within(what))
         })?;
-        self.slots.insert(slot, state);
+        self.reached.slots.insert(slot, state);
         Ok(())
     }
 
@@ -110,14 +110,18 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
     pub(super) fn store_hashes(&mut self, state: u64) -> Result<()> {
         // The hash of state 0 is stored with the state. When the reverse sweep has begun, all hashes are
         // known.
-        if !self.durable || state == 0 || self.fine < self.steps || self.failure.is_some() {
+        if !self.durable
+            || state == 0
+            || self.reached.fine < self.steps
+            || self.others.failure.is_some()
+        {
             return Ok(());
         }
-        let Some(replay) = &mut self.replay else { return Ok(()) };
+        let Some(replay) = &mut self.hashes.replay else { return Ok(()) };
         let Some((first, hashes)) = replay.unstored_to(state) else { return Ok(()) };
-        self.stored_hashes.set(self.run, first, hashes.to_vec());
-        let (name, version) = (self.settings.name_of_hashes(), self.next_hashes);
-        self.next_hashes = version.checked_add(1).ok_or_else(|| {
+        self.hashes.stored.set(self.run, first, hashes.to_vec());
+        let (name, version) = (self.settings.name_of_hashes(), self.hashes.next_version);
+        self.hashes.next_version = version.checked_add(1).ok_or_else(|| {
             Error::invalid(format!("\"{name}\" has no versions behind {version}"))
         })?;
         replay.mark_stored_to(state);
@@ -133,13 +137,13 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
 
     /// Restores the state in a slot.
     pub(super) fn restore(&mut self, state: u64, slot: u64) -> Result<()> {
-        if self.failure.is_some() {
+        if self.others.failure.is_some() {
             return Ok(());
         }
         // The state is read again, unless the adjoint takes its step from it now.
-        let next = (state + 1 < self.fine).then(|| self.read_order(state));
+        let next = (state + 1 < self.reached.fine).then(|| self.read_order(state));
         let (name, version) = (&self.settings.name, slot as i32);
-        self.at = None;
+        self.reached.at = None;
         if let Err(error) = self.access.with(|client| client.marked().restore(name, version, next))
         {
             let error = error.within(format!(
@@ -147,7 +151,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
             ));
             return Err(self.remove_if_damaged(name, version, error));
         }
-        let stored = self.states.get();
+        let stored = self.marks.states.get();
         if (stored.run, stored.number) != (self.run, state) {
             return Err(Error::new(
                 ErrorKind::Corrupt,
@@ -162,7 +166,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
             return Err(self.remove_if_damaged(&self.settings.name, version, damage));
         }
         self.compare(state, hash)?;
-        self.at = Some(state);
+        self.reached.at = Some(state);
         Ok(())
     }
 
@@ -181,14 +185,14 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
     }
 
     pub(super) fn store_adjoint(&mut self) -> Result<()> {
-        if self.failure.is_some() {
+        if self.others.failure.is_some() {
             return Ok(());
         }
         self.check_background()?;
         let hash = self.hash_of_adjoint()?;
-        self.adjoint.set(self.run, self.fine, hash);
-        let (adjoints, fine) = (&mut self.adjoints, self.fine);
-        let (name, alone) = (adjoints.name().to_owned(), self.exchange.is_none());
+        self.marks.adjoint.set(self.run, self.reached.fine, hash);
+        let (adjoints, fine) = (&mut self.adjoints, self.reached.fine);
+        let (name, alone) = (adjoints.name().to_owned(), self.others.exchange.is_none());
         let stored = self.access.with(|client| {
             adjoints.store(client, fine)?;
             match alone {
@@ -204,7 +208,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
 
     /// Removes everything that a finished run has stored.
     pub(super) fn remove_all(&self) -> Result<()> {
-        if self.failure.is_some() {
+        if self.others.failure.is_some() {
             return Ok(());
         }
         let name = &self.settings.name;

@@ -15,7 +15,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
 
     /// The hash of the application's current state, if replays are verified.
     pub(super) fn hash(&mut self, state: u64) -> Result<Option<u64>> {
-        match self.replay.is_some() && self.failure.is_none() {
+        match self.hashes.replay.is_some() && self.others.failure.is_none() {
             true => hash_of(self.settings, self.problem, self.access, state).map(Some),
             false => Ok(None),
         }
@@ -34,7 +34,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
         stored: Option<u64>,
     ) -> Result<Option<Error>> {
         let Some(hash) = hash else { return Ok(None) };
-        let known = || Some((self.replay.as_ref()?.known(state)?, "computed"));
+        let known = || Some((self.hashes.replay.as_ref()?.known(state)?, "computed"));
         let Some((before, when)) = stored.map(|stored| (stored, "stored")).or_else(known) else {
             return Ok(None);
         };
@@ -58,7 +58,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
     /// Checks a hash of the application's current state. If it differs, the state is hashed again: that
     /// tells whether the steps or the hash are at fault.
     pub(super) fn compare(&mut self, state: u64, hash: Option<u64>) -> Result<()> {
-        let (Some(replay), Some(hash)) = (&mut self.replay, hash) else { return Ok(()) };
+        let (Some(replay), Some(hash)) = (&mut self.hashes.replay, hash) else { return Ok(()) };
         let Err(differs) = replay.check_state(state, hash) else { return Ok(()) };
         let again = unstable(self.settings, self.problem, self.access, state, hash)?;
         Err(again.unwrap_or(differs))
@@ -67,10 +67,10 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
     /// The error for state `to`, which differs after one call from state `from`: with the first state that differs, if the
     /// steps are computed one by one. Several processes would have to do that together.
     pub(super) fn explained(&mut self, from: u64, to: u64, differs: Error) -> Error {
-        if to - from < 2 || self.exchange.is_some() || differs.kind() != ErrorKind::Corrupt {
+        if to - from < 2 || self.others.exchange.is_some() || differs.kind() != ErrorKind::Corrupt {
             return differs;
         }
-        let stored = self.slots.iter().filter(|(_, state)| **state <= from);
+        let stored = self.reached.slots.iter().filter(|(_, state)| **state <= from);
         let nearest = stored.max_by_key(|(_, state)| **state).map(|(slot, state)| (*state, *slot));
         let Some((state, slot)) = nearest else { return differs };
         let mut repeat = || -> Result<()> {
