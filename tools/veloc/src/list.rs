@@ -19,7 +19,7 @@ use crate::{held, output};
 /// Reads the headers alone, unless with --verify. Ends with exit code 0 also if copies are bad or
 /// missing: veloc verify judges.
 #[derive(Debug, Args)]
-#[command(mut_group("Places", |group| group.required(false)))]
+#[command(mut_group("PlaceOptions", |group| group.required(false)))]
 pub(crate) struct ListCommand {
     /// Only checkpoints of this name
     name: Option<String>,
