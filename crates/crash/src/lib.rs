@@ -25,6 +25,7 @@ mod crash;
 #[cfg(not(test))]
 mod hooks;
 mod image;
+mod plain;
 mod plan;
 mod simulation;
 mod sites;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use os::environment;
 
-use crate::copies::plain;
 use crate::crash::prepare;
 use crate::image::Model;
+use crate::plain;
 use crate::plan::{RunPlan, VARIABLE};
 use crate::state::{turn, SimulationState, SINGLE, TRACKING};
 use crate::text::{create, fail, write_all, Text};

@@ -6,9 +6,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::{compiler_fence, AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::cache::{Cache, Touched};
-use crate::copies::plain;
 use crate::crash;
 use crate::image::{Line, Model};
+use crate::plain;
 use crate::plan::RunPlan;
 use crate::sites::Site;
 use crate::text::fail;
