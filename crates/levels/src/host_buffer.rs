@@ -1,7 +1,7 @@
 //! The host buffer: one mapping, whose pages are touched and registered in the background.
 //!
 //! Which bytes hold which checkpoint is the catalog's business, and which of its memory is touched
-//! and registered is kept in `pages`. Here is the memory itself, and the waiting. Checkpoints are
+//! and registered is kept in `catalog::pages`. Here is the memory itself, and the waiting. Checkpoints are
 //! written to touched and untouched pages from the first moment; touching keeps what a page holds,
 //! so neither needs to know of the other.
 //!
@@ -12,8 +12,8 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::chunks::Chunks;
-use super::pages::Pages;
+use catalog::chunks::Chunks;
+use catalog::pages::Pages;
 use catalog::space::Extent;
 use errors::{Error, ErrorKind, Result};
 use os::mapping::{self, supports_populate, Mapping};
@@ -22,7 +22,7 @@ use os::sync::{Condvar, Mutex};
 use policy::register::{Pin, RegistrarStep};
 use policy::touch;
 
-pub use super::pages::TOUCH_UNIT;
+pub use catalog::pages::TOUCH_UNIT;
 
 #[derive(Debug)]
 struct GuardedPages {

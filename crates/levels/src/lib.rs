@@ -6,10 +6,8 @@
 
 #![deny(clippy::disallowed_methods)]
 
-pub mod chunks;
 pub mod device_cache;
 pub mod host_buffer;
 #[cfg(all(test, feature = "model-check"))]
 mod host_buffer_model;
-pub mod pages;
 pub mod store;

@@ -12,7 +12,7 @@
 //! | `paper`, `predict` | questions to the model; `report`: the answers as text |
 //!
 //! Nothing here decides what the library decides: that is `policy`, `catalog::state` and
-//! `levels::pages`. Nothing sleeps, nothing is random.
+//! `catalog::pages`. Nothing sleeps, nothing is random.
 
 mod cached;
 mod command;

@@ -11,9 +11,9 @@ mod transfer;
 
 use anyhow::{ensure, Result};
 use catalog::level;
+use catalog::pages::{Pages, TOUCH_UNIT};
 use catalog::state::{Shape, State};
 use catalog::Level;
-use levels::pages::{Pages, TOUCH_UNIT};
 use policy::bandwidth::BandwidthArbiter;
 use policy::idle_window::Forecast;
 use policy::order::RestoreOrder;

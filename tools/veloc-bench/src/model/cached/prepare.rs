@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use catalog::pages::TOUCH_UNIT;
 use catalog::Level;
-use levels::pages::TOUCH_UNIT;
 use policy::map::may_map;
 use policy::register::{self, Pin, RegistrarStep};
 

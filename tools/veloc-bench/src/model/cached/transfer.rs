@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use catalog::pages::TOUCH_UNIT;
 use catalog::space::{side_by_side, Extent};
 use catalog::state::{MoveEnd, MoveJob};
 use catalog::Level;
-use levels::pages::TOUCH_UNIT;
 use policy::bandwidth::Flush;
 
 use super::super::machine::{Actor, SimulatedNode};

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::chunks::{ChunkStates, Chunks};
-use catalog::space::Extent;
+use super::space::Extent;
 use policy::prefault::{self, PrefaultTarget};
 
 /// Bytes touched in one step: short enough that a flush hardly waits for the step at hand.
@@ -71,7 +71,7 @@ impl Pages {
     // ---- touching ------------------------------------------------------------------------
 
     /// From here on only what is needed is touched; as nothing is known yet, that is nothing.
-    pub(crate) fn go_by_need(&mut self) {
+    pub fn go_by_need(&mut self) {
         self.target = Some(PrefaultTarget::default());
     }
 
@@ -113,7 +113,7 @@ impl Pages {
 
     /// Whether all units that are needed for now have or get their pages, and there may be more to touch later:
     /// others have none, or pages may go back.
-    pub(crate) fn has_enough(&mut self) -> bool {
+    pub fn has_enough(&mut self) -> bool {
         self.pass();
         match self.front < self.touched.len() {
             true => self.is_enough(),
