@@ -247,7 +247,7 @@ pub extern "C" fn VELOC_Mem_capture(id: c_int, mode: c_int) -> c_int {
                     Some(format!("_{} ({})", row.word.to_uppercase(), row.number?))
                 });
                 return Err(Error::invalid(format!(
-                    "region {id}: the mode is {mode}; there are VELOC_CAPTURE_AUTO ({VELOC_CAPTURE_AUTO}), {}",
+                    "region {id}: the mode is {mode}; there are VELOC_CAPTURE_AUTO ({VELOC_CAPTURE_AUTO}) and {}",
                     known.collect::<Vec<_>>().join(", ")
                 )));
             }

@@ -32,7 +32,7 @@ pub(crate) struct MemoryCopy {
     pub extents: Arc<[Extent]>,
     /// Transfers that read it right now.
     pub readers: u32,
-    /// The least room that it takes, where a store that compresses was too full for it.
+    /// The room that it takes, where a store that compresses was too full for it; 0 if that is not known.
     pub needs: u64,
 }
 

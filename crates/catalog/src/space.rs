@@ -222,6 +222,16 @@ impl Space {
     }
 }
 
+/// Appends extents to others, and puts neighbours together.
+pub fn join(extents: &mut Vec<Extent>, more: &[Extent]) {
+    for next in more {
+        match extents.last_mut() {
+            Some(last) if last.offset + last.len == next.offset => last.len += next.len,
+            _ => extents.push(*next),
+        }
+    }
+}
+
 /// Cuts `extents`, read one after the other as one run of bytes, to the `len` bytes from `start`.
 pub fn cut(extents: &[Extent], start: u64, len: u64) -> impl Iterator<Item = Extent> + '_ {
     let mut skip = start;

@@ -42,6 +42,8 @@ enum Step {
     Lift,
     /// Drops a version wherever it is.
     GiveUp(i32),
+    /// A store that compresses goes on.
+    Pack(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -68,6 +70,7 @@ fn step() -> impl Strategy<Value = Step> {
             Step::Prune(v, if scratch { FileLevel::Scratch } else { FileLevel::Persistent })
         }),
         1 => (0..12i32).prop_map(Step::GiveUp),
+        6 => (0..4usize).prop_map(Step::Pack),
         1 => prop::bool::weighted(0.2).prop_map(|c| if c { Step::Cleanup } else { Step::Begin }),
     ]
 }
@@ -78,10 +81,11 @@ fn job() -> impl Strategy<Value = Job0> {
         Just(RestoreOrder::Same),
         Just(RestoreOrder::Random)
     ];
-    let third = (0..4u8, 0..20u64).prop_map(|(which, size)| match which {
+    let third = (0..5u8, 0..20u64).prop_map(|(which, size)| match which {
         0 => None,
         1 => Some(Third::Between(size * THIRD_GRANULE)),
         2 => Some(Third::Below(size * THIRD_GRANULE)),
+        3 => Some(Third::CompressedBetween(size * THIRD_GRANULE)),
         _ => Some(Third::Compressed(size * THIRD_GRANULE)),
     });
     let beside = prop::option::weighted(0.7, 0..30u64);
@@ -139,6 +143,7 @@ fn make(world: &mut World, job: Job0, step: Step) {
             let staging = world.state.levels().staging();
             world.state.growth().lift_limit(staging);
         }
+        Step::Pack(which) => world.pack_some(which),
         Step::GiveUp(version) => {
             world.state.removal().withdraw(NAME, version);
             world.expected.remove(&version);

@@ -2,7 +2,7 @@
 //! only. A job may start with such a scratch, as long as it can be read.
 //!
 //! `persistent_interval` does not matter for such checkpoints. With other processes, a file that is
-//! in persistent against it counts as the scratch file that it replaces (`State::is_extra`).
+//! in persistent against it counts as the scratch file that it replaces (`Checkpoints::is_extra`).
 
 use super::file_side::FileSide;
 use catalog::state::is_of_the_file_system;

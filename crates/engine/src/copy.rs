@@ -101,6 +101,12 @@ impl Shared {
     /// Restores from a level whose own store has the bytes, each place from this byte of the copy on. The bytes
     /// go through this process's memory, like those of a file.
     pub(super) fn copy_by_store(&self, source: &Source, wanted: &[(u64, Place)]) -> Result<()> {
+        if wanted.iter().any(|(_, place)| place.kind != PAGEABLE) {
+            // After the application's own work on that memory.
+            let since = Instant::now();
+            drop(self.device_side.await_application()?);
+            self.telemetry.metrics.waited(Cause::Order, since);
+        }
         let since = Instant::now();
         let store = self.store(source.level)?;
         for (start, place) in wanted {

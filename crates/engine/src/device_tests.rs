@@ -265,3 +265,55 @@ fn a_copy_that_fails_in_any_lane_ends_the_flush() {
     }
     job.end();
 }
+
+/// Catches a restore that is overwritten by copies that the application has queued before it, from whichever level.
+#[test]
+fn restores_come_after_the_work_that_is_queued() {
+    use device::{register, unregister, Stream};
+    const LEN: usize = 150 << 10;
+    let text = "mode = async\nephemeral = true\ngpu_cache_size = 1M\ngpu_chunk_size = 128K\n\
+                host_cache_size = 200K\nrestore_order = random\n";
+    let mut job = Job::of(text, CHECKPOINT, false, vec![compressed_tests::level(8 << 20)]);
+    job.bytes().fill(9);
+    let mut buffer = vec![0u8; LEN];
+    let device = job.engine.shared.device_side.attached().unwrap().device.clone();
+    let stream = Stream::new(&device).unwrap();
+    // SAFETY: the buffer outlives its registration.
+    unsafe { register(&device, buffer.as_mut_ptr(), LEN as u64) }.unwrap();
+    let kind = Pointer::classify(&device, buffer.as_ptr() as u64, LEN as u64).unwrap();
+    assert_eq!(kind, Pointer::Host { pinned: true });
+    let place = Place { kind, ..Place::plain(1, buffer.as_ptr(), LEN) };
+    for version in 0..2 {
+        buffer.fill(version as u8 + 1);
+        let mut open = job.engine.begin("x", version).unwrap();
+        let shared = &job.engine.shared;
+        shared.capturing().capture(&mut open, &[place], Vec::new()).unwrap();
+        shared.capturing().commit(open).unwrap();
+        job.engine.drain().unwrap();
+    }
+    let mut wrong = Vec::new();
+    for version in [1, 0] {
+        for _ in 0..200 {
+            // SAFETY: both are valid until the stream was waited for.
+            unsafe {
+                stream.copy_to_host(buffer.as_mut_ptr(), job.memory.base(), 4096).unwrap();
+            }
+        }
+        let restores = job.engine.shared.restores();
+        let restoring = restores.begin_restore("x", version, |_| catalog::Part::Host).unwrap();
+        restores.recover(&restoring, &[place]).unwrap();
+        restores.end_restore(restoring, true);
+        stream.synchronize().unwrap();
+        if buffer[0] != version as u8 + 1 {
+            wrong.push((version, buffer[0]));
+        }
+    }
+    let from = |level| job.moved(level, Stop::Application);
+    let moved = [from(Stop::HOST), from(Stop::Memory(2))];
+    // SAFETY: nothing uses them any more.
+    unsafe { unregister(&device, buffer.as_mut_ptr()) }.unwrap();
+    drop((stream, device));
+    assert_eq!(moved, [LEN as u64; 2]);
+    assert_eq!(wrong, [], "the queued copies came later");
+    job.end();
+}

@@ -463,3 +463,83 @@ fn a_dead_worker_keeps_nobody_waiting() {
         ITERATIONS,
     );
 }
+
+impl Job {
+    /// A flusher to a store that compresses in steps of two bytes: odd versions take six bytes, and others two.
+    fn pack_from(&self, level: Level) {
+        let next = |state: &mut State| state.down().next_flush(level);
+        while let Some(job) = self.catalog.next(Worker::Flush(level), next) {
+            let takes = if job.version % 2 == 1 { 6 } else { 2 };
+            let mut has: u64 = job.to.extents.iter().map(|extent| extent.len).sum();
+            let mut stored = StoreResult::In(takes);
+            while has < takes {
+                thread::yield_now();
+                match self.catalog.step(|state| state.down().more_room(&job, 2)) {
+                    Some(more) => has += more.iter().map(|extent| extent.len).sum::<u64>(),
+                    None => {
+                        stored = StoreResult::Full(takes);
+                        break;
+                    }
+                }
+            }
+            self.catalog.step(|state| state.down().stored(&job, stored));
+            thread::yield_now();
+            self.catalog.step(|state| state.down().flush_done(&job, MoveEnd::Done));
+        }
+    }
+}
+
+/// Catches a flush that was refused and is not tried again when there is room, and a wait that nobody ends.
+#[test]
+fn a_store_that_compresses_is_tried_again_when_there_is_room() {
+    shuttle::check_random(
+        || {
+            let mut state = State::new(Shape {
+                memory: vec![
+                    LevelSpec::device(0, LEN),
+                    LevelSpec::host(2 * LEN, LEN),
+                    LevelSpec {
+                        name: "lower level",
+                        captures: [false, false],
+                        staging: false,
+                        compresses: true,
+                        ..LevelSpec::host(8, 2)
+                    },
+                ],
+                scratch: false,
+                persistent: false,
+                ephemeral: true,
+                order: RestoreOrder::Random,
+                beside: Some(0),
+            });
+            state.growth().expect_capacity(Level::DEVICE, 0);
+            let job = Arc::new(Job {
+                catalog: Catalog::new(state),
+                memory: [0, 2 * LEN, 8].map(|bytes| Mutex::new(vec![0; bytes as usize])).into(),
+                deferred: Mutex::new(HashMap::new()),
+            });
+            let workers = [run(&job, |job| job.pack_from(Level::HOST))];
+            for version in 0..4 {
+                job.capture(version, Part::Host, Level::HOST).unwrap();
+            }
+            let other = run(&job, |job| {
+                job.catalog.step(|state| state.removal().withdraw("x", 0));
+            });
+            other.join().unwrap();
+            job.capture(4, Part::Host, Level::HOST).unwrap();
+            let other = run(&job, |job| {
+                job.catalog.step(|state| state.removal().withdraw("x", 1));
+            });
+            job.catalog.wait_drained().unwrap();
+            other.join().unwrap();
+            job.catalog.wait_drained().unwrap();
+            let free = job.catalog.read(|state| state.levels().room(Level::new(2)).1);
+            assert_eq!(free, 0, "2 and 3 are there");
+            for worker in workers {
+                job.catalog.stop();
+                worker.join().unwrap();
+            }
+        },
+        ITERATIONS,
+    );
+}

@@ -13,7 +13,7 @@ use catalog::space::{side_by_side, Extent};
 use catalog::state::{MoveEnd, MoveJob, State, StoreResult};
 use catalog::Level;
 use device::WaitMode;
-use errors::{Error, ErrorKind, Result};
+use errors::{Error, Result};
 use levels::store::Room;
 use os::{affinity, logging, threads};
 use policy::slice;
@@ -26,14 +26,26 @@ pub(crate) struct Flushed {
     pub end: MoveEnd,
     /// Bytes written to new pages of the host buffer.
     pub untouched: u64,
-    /// Nothing was copied, as the level was full.
-    pub was_full: bool,
+    /// What the level's store says of the bytes, if it has copied them.
+    pub stored: Option<StoreResult>,
 }
 
 impl Flushed {
     /// The end of a copy to room of known size.
     fn new(end: MoveEnd, untouched: u64) -> Flushed {
-        Flushed { end, untouched, was_full: false }
+        Flushed { end, untouched, stored: None }
+    }
+
+    /// Whether the bytes are there.
+    fn is_there(&self) -> bool {
+        self.end == MoveEnd::Done && !matches!(self.stored, Some(StoreResult::Full(_)))
+    }
+
+    /// Tells the catalog, before the end of the copy, of the room that was used.
+    fn tell_room(&self, state: &mut State, job: &MoveJob) {
+        if let Some(stored) = self.stored {
+            state.down().stored(job, stored);
+        }
     }
 }
 
@@ -47,14 +59,17 @@ pub(crate) fn flush(shared: &Shared, from: Level) -> Result<()> {
     while let Some((job, waiting)) = shared.catalog.next(Worker::Flush(from), next) {
         let since = Instant::now();
         let mut span = shared.telemetry.trace.span(Activity::Flush).of(&job.name, job.version);
-        let Flushed { end, untouched, was_full } = mover.carry_out(&job, "flushing", waiting);
-        if end == MoveEnd::Done && !was_full {
+        let flushed = mover.carry_out(&job, "flushing", waiting);
+        if flushed.is_there() {
             count(shared, &job, since);
             span.bytes(job.len);
-            span.untouched(untouched);
+            span.untouched(flushed.untouched);
         }
         drop(span);
-        shared.step_counted(|state| state.down().flush_done(&job, end));
+        shared.step_counted(|state| {
+            flushed.tell_room(state, &job);
+            state.down().flush_done(&job, flushed.end);
+        });
     }
     Ok(())
 }
@@ -66,20 +81,20 @@ pub(crate) fn fetch(shared: &Shared, to: Level) -> Result<()> {
     while let Some(job) = shared.catalog.next(Worker::Fetch(to), next) {
         let since = Instant::now();
         let mut span = shared.telemetry.trace.span(Activity::Fetch).of(&job.name, job.version);
-        let Flushed { end, was_full, .. } = mover.carry_out(&job, "fetching", 0);
-        match &end {
-            MoveEnd::Done if was_full => {}
-            MoveEnd::Done => {
-                count(shared, &job, since);
-                span.bytes(job.len);
-            }
+        let fetched = mover.carry_out(&job, "fetching", 0);
+        if fetched.is_there() {
+            count(shared, &job, since);
+            span.bytes(job.len);
+        }
+        if let MoveEnd::Failed(error) | MoveEnd::Stranded(error) = &fetched.end {
             // Nothing is lost: the restore uses the copy in the lower level.
-            MoveEnd::Failed(error) | MoveEnd::Stranded(error) => {
-                shared.telemetry.degrade("fetch", format!("fetching ahead failed: {error}"));
-            }
+            shared.telemetry.degrade("fetch", format!("fetching ahead failed: {error}"));
         }
         drop(span);
-        shared.step_counted(|state| state.up().fetch_done(&job, end));
+        shared.step_counted(|state| {
+            fetched.tell_room(state, &job);
+            state.up().fetch_done(&job, fetched.end);
+        });
     }
     Ok(())
 }
@@ -130,22 +145,10 @@ fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
         let mut more = |bytes| shared.catalog.step(|state| state.down().more_room(job, bytes));
         let mut room = Room::new(&job.to.extents, &mut more);
         let mut stored = StoreResult::In(0);
-        let copied = shared.read_copy(&job.from, 0..job.len, |bytes| {
+        shared.read_copy(&job.from, 0..job.len, |bytes| {
             stored = to.write(&mut room, bytes)?;
-            match stored {
-                StoreResult::In(_) => Ok(()),
-                StoreResult::Full(_) => Err(Error::new(ErrorKind::NoRoom, "the level is full")),
-            }
-        });
-        match stored {
-            StoreResult::Full(_) => Ok(stored),
-            StoreResult::In(_) => copied.map(|()| stored),
-        }
-    };
-    // Once nothing is being copied.
-    let copy = || {
-        let stored = copy()?;
-        shared.catalog.step(|state| state.down().stored(job, stored));
+            Ok(())
+        })?;
         Ok(stored)
     };
     let mut untouched = 0;
@@ -166,10 +169,7 @@ fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
     };
     let failed = |error: Error| about(&job.name, job.version)(error.within(what));
     match copied {
-        Ok(stored) => Flushed {
-            was_full: matches!(stored, StoreResult::Full(_)),
-            ..Flushed::new(MoveEnd::Done, untouched)
-        },
+        Ok(stored) => Flushed { stored: Some(stored), ..Flushed::new(MoveEnd::Done, untouched) },
         Err(error) => Flushed::new(MoveEnd::Failed(failed(error)), untouched),
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::host_buffer::HostBuffer;
-use catalog::space::{cut, Extent};
+use catalog::space::{cut, join, Extent};
 use catalog::state::StoreResult;
 use errors::Result;
 
@@ -31,7 +31,8 @@ pub trait Store: Debug + Send + Sync {
     /// The errors of the memory, and of `put`.
     fn read(&self, copy: &[Extent], range: Range<u64>, put: &mut Put<'_>) -> Result<()>;
 
-    /// Appends bytes to the copy in `room`.
+    /// Appends bytes to the copy in `room`. If the level is full, nothing more is written, and the bytes that follow are
+    /// only counted: all of them are given, so that the last answer says how much room they need.
     ///
     /// # Errors
     /// The error of the memory. Nothing is being written any more.
@@ -41,7 +42,9 @@ pub trait Store: Debug + Send + Sync {
 /// The room of a copy that is being written.
 pub struct Room<'a> {
     extents: Vec<Extent>,
+    /// Bytes that were put, or would have been.
     used: u64,
+    is_full: bool,
     more: &'a mut More<'a>,
 }
 
@@ -54,7 +57,7 @@ impl Debug for Room<'_> {
 impl<'a> Room<'a> {
     /// Room that begins with `extents`, none of which is used.
     pub fn new(extents: &[Extent], more: &'a mut More<'a>) -> Self {
-        Room { extents: extents.to_vec(), used: 0, more }
+        Room { extents: extents.to_vec(), used: 0, is_full: false, more }
     }
 
     /// Uses the next `len` bytes of it for `write`, which is given each place with its part of them.
@@ -66,21 +69,25 @@ impl<'a> Room<'a> {
         len: u64,
         mut write: impl FnMut(Extent, Range<usize>) -> Result<()>,
     ) -> Result<StoreResult> {
+        let start = self.used;
+        self.used += len;
         let has: u64 = self.extents.iter().map(|extent| extent.len).sum();
-        let lacks = (self.used + len).saturating_sub(has);
-        if lacks > 0 {
-            let Some(more) = (self.more)(lacks) else {
-                return Ok(StoreResult::Full(self.used + len));
-            };
-            self.extents.extend(more.iter());
+        let lacks = self.used.saturating_sub(has);
+        if lacks > 0 && !self.is_full {
+            match (self.more)(lacks) {
+                Some(more) => join(&mut self.extents, &more),
+                None => self.is_full = true,
+            }
+        }
+        if self.is_full {
+            return Ok(StoreResult::Full(self.used));
         }
         let mut done = 0;
-        for place in cut(&self.extents, self.used, len) {
+        for place in cut(&self.extents, start, len) {
             let next = done + place.len as usize;
             write(place, done..next)?;
             done = next;
         }
-        self.used += len;
         Ok(StoreResult::In(self.used))
     }
 }

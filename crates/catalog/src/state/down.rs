@@ -4,7 +4,7 @@ use super::level::LevelState;
 use super::lists::{goes_beside, writable};
 use super::{After, FileJob, MoveEnd, MoveJob, PersistJob, Source, State, StoreResult};
 use crate::entry::{Entry, FileCopy, Life, MemoryCopy, Stage};
-use crate::space::{cut, Extent};
+use crate::space::{cut, join, Extent};
 use crate::{Id, Level, Part, PARTS};
 use errors::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -110,22 +110,25 @@ impl Down<'_> {
         Some(MoveJob { id, name, version, part, len, from, to, to_name })
     }
 
-    /// More room for a copy to a store that compresses; a flush evicts for it. `None`: the level is full.
+    /// More room for a copy to a store that compresses; a flush evicts for it what is elsewhere as well. `None`:
+    /// the level is full. Others are discarded only for all that is needed, once that is known.
     pub fn more_room(&mut self, job: &MoveJob, bytes: u64) -> Option<Arc<[Extent]>> {
         let (from, to) = (job.from.level, job.to.level);
-        let consumed = self.state.checkpoints.entries.get(&job.id)?.consumed.is_some();
-        if from < to && !self.state.eviction().make_room(to, bytes, !consumed) {
+        let is_dropped = self.state.checkpoints.entries.get(&job.id)?.life == Life::Dropped;
+        if is_dropped || from < to && !self.state.eviction().make_room(to, bytes, false) {
             return None;
         }
         let more = self.state.levels.allocate(to, bytes)?;
         let entry = self.state.checkpoints.entries.get_mut(&job.id)?;
         let copy = entry.part_mut(job.part).copy_mut(to);
-        copy.extents = copy.extents.iter().chain(more.iter()).copied().collect();
+        let mut all = copy.extents.to_vec();
+        join(&mut all, &more);
+        copy.extents = all.into();
         Some(more)
     }
 
-    /// Frees the room that a store has not used, before the copy ends. If the level was full, that is all of it,
-    /// and the part stays where it was.
+    /// Frees the room that a store has not used. If the level was full, that is all of it, and the part stays where it
+    /// was. The end of the copy follows in the same step.
     pub fn stored(&mut self, job: &MoveJob, stored: StoreResult) {
         let Some(entry) = self.state.checkpoints.entries.get_mut(&job.id) else { return };
         let copy = entry.part_mut(job.part).copy_mut(job.to.level);

@@ -120,15 +120,15 @@ impl MemoryLevels {
 
     /// The next lower level that could hold a part.
     pub(super) fn below(&self, level: Level, part: &PartState) -> Option<Level> {
-        let most = |below: Level| part.len.max(part.copy(below).needs);
-        self.all().skip(level.index() + 1).find(|&below| self.level(below).fits(most(below)))
+        let mut lower = self.all().skip(level.index() + 1);
+        lower.find(|&below| self.level(below).fits(self.first_room(part, below)))
     }
 
-    /// The room with which a flush of a part to a level begins. Where its store compresses, more follows
-    /// ([`Down::more_room`](super::Down::more_room)).
+    /// The room with which a flush of a part to a level begins. A store that compresses has to be asked how much it
+    /// needs: until then it is none, and more follows ([`Down::more_room`](super::Down::more_room)).
     pub(super) fn first_room(&self, part: &PartState, to: Level) -> u64 {
         match self.level(to).spec.compresses {
-            true => part.copy(to).needs.max(1),
+            true => part.copy(to).needs,
             false => part.len,
         }
     }
@@ -152,7 +152,7 @@ impl MemoryLevels {
                 && level >= self.top(part)
                 && state.is_absent(0..level.index() + 1)
                 && state.is_ready(below)
-                && self.level(level).fits(state.len);
+                && self.level(level).fits(state.len.max(state.copy(level).needs));
             fetchable.then_some((part, below))
         })
     }

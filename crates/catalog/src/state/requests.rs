@@ -137,7 +137,7 @@ pub enum MoveEnd {
 pub enum StoreResult {
     /// It has them all, in the first so many bytes of their room.
     In(u64),
-    /// There was no room for the next of them: at least so many bytes are needed.
+    /// There was no room: so many bytes are needed.
     Full(u64),
 }
 

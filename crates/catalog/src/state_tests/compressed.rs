@@ -1,7 +1,7 @@
 //! A level whose store compresses: it asks for room as the bytes come, and gives back what it has not used.
 
 use super::world::{Job0, Third, World, NAME};
-use crate::space::Extent;
+use crate::space::{cut, Extent};
 use crate::state::*;
 use crate::Level;
 use policy::order::RestoreOrder;
@@ -39,35 +39,83 @@ fn unpacked(mut bytes: &[u8], len: usize) -> Vec<u8> {
     all
 }
 
+/// A move into the level that compresses.
+#[derive(Debug, Default)]
+pub(super) struct Packing {
+    room: Vec<Extent>,
+    stored: Vec<u8>,
+    pieces: usize,
+    answered: bool,
+    is_full: bool,
+}
+
 impl World {
     pub(super) fn is_compressed(&self, level: Level) -> bool {
         self.compressed == Some(level)
     }
 
+    pub(super) fn has_answered(&self, job: &MoveJob) -> bool {
+        let packing = self.packing.get(&(job.id, job.part as usize));
+        self.is_compressed(job.to.level) && packing.is_some_and(|packing| packing.answered)
+    }
+
     /// Compresses the bytes of a part into the room that there is for them.
     pub(super) fn compress(&mut self, job: &MoveJob) {
-        let bytes = self.plain(job.from.level, &job.from.extents, job.len);
-        let mut room = job.to.extents.to_vec();
-        let mut stored: Vec<u8> = Vec::new();
-        for piece in bytes.chunks(PIECE) {
-            stored.extend(packed(piece));
-            let has: u64 = room.iter().map(|extent| extent.len).sum();
-            let lacks = (stored.len() as u64).saturating_sub(has);
-            if lacks == 0 {
-                continue;
+        while self.pack(job) {}
+        let packing = &self.packing[&(job.id, job.part as usize)];
+        let bytes = packing.stored.len() as u64;
+        let stored =
+            if packing.is_full { StoreResult::Full(bytes) } else { StoreResult::In(bytes) };
+        self.state.down().stored(job, stored);
+    }
+
+    /// Compresses the next piece. False: the store has answered.
+    pub(super) fn pack(&mut self, job: &MoveJob) -> bool {
+        let key = (job.id, job.part as usize);
+        let bytes = match self.is_compressed(job.from.level) {
+            true => self.decompressed(&job.from, job.len),
+            false => self.plain(job.from.level, &job.from.extents, job.len),
+        };
+        let mut packing = self
+            .packing
+            .remove(&key)
+            .unwrap_or_else(|| Packing { room: job.to.extents.to_vec(), ..Packing::default() });
+        if packing.answered {
+            self.packing.insert(key, packing);
+            return false;
+        }
+        let Some(piece) = bytes.chunks(PIECE).nth(packing.pieces) else {
+            if !packing.is_full {
+                let room: Vec<Extent> =
+                    cut(&packing.room, 0, packing.stored.len() as u64).collect();
+                self.put(job.to.level, &room, &packing.stored);
             }
-            let Some(more) = self.state.down().more_room(job, lacks) else {
-                let (_, free) = self.state.levels().room(job.to.level);
-                assert!(free < lacks, "{lacks} bytes were refused, {free} are free");
-                return self.state.down().stored(job, StoreResult::Full(stored.len() as u64));
-            };
-            room.extend(more.iter());
+            packing.answered = true;
+            self.packing.insert(key, packing);
+            return false;
+        };
+        packing.pieces += 1;
+        packing.stored.extend(packed(piece));
+        let has: u64 = packing.room.iter().map(|extent| extent.len).sum();
+        let lacks = (packing.stored.len() as u64).saturating_sub(has);
+        if lacks > 0 && !packing.is_full {
+            match self.state.down().more_room(job, lacks) {
+                Some(more) => packing.room.extend(more.iter()),
+                None => {
+                    let (_, free) = self.state.levels().room(job.to.level);
+                    let is_wanted = self.state.checkpoints().still_wanted(job.id);
+                    assert!(
+                        free < lacks || !is_wanted,
+                        "{lacks} bytes were refused, {free} are free"
+                    );
+                    packing.is_full = true;
+                }
+            }
             self.state.check().unwrap();
         }
-        let room: Vec<Extent> = crate::space::cut(&room, 0, stored.len() as u64).collect();
-        self.put(job.to.level, &room, &stored);
-        self.state.down().stored(job, StoreResult::In(stored.len() as u64));
-        self.state.check().unwrap();
+        let goes_on = !packing.answered;
+        self.packing.insert(key, packing);
+        goes_on
     }
 
     /// The bytes of a part that is compressed.
@@ -120,17 +168,84 @@ fn what_does_not_fit_stays_where_it_is_until_there_is_room() {
         world.everybody_works();
     }
     assert!(world.capture(2, [0, 20]));
-    let job = world.state.down().next_flush(Level::HOST);
-    assert!(job.is_none(), "{job:?}: nothing can be evicted, both are only there");
-    assert!(world.state.drained());
+    world.everybody_works();
+    assert!(world.state.drained(), "the store was asked what it needs, and nothing can be evicted");
     world.state.removal().withdraw(NAME, 0);
     world.expected.remove(&0);
-    world.everybody_works();
-    assert_eq!(world.state.levels().room(THIRD), (24, 12), "version 2 has tried, and needs more");
+    let job = world.state.down().next_flush(Level::HOST);
+    assert!(job.is_none(), "{job:?}: it needs more than has become free");
+    assert_eq!(world.state.levels().room(THIRD), (24, 12));
     assert!(world.state.drained(), "until something changes");
     world.state.removal().withdraw(NAME, 1);
     world.expected.remove(&1);
     world.everybody_works();
     assert_eq!(world.state.levels().room(THIRD), (24, 0));
     world.restore(2);
+}
+
+/// Catches a flush of a checkpoint that was dropped and that discards others for it.
+#[test]
+fn a_flush_of_what_was_dropped_discards_nothing() {
+    let mut world = ephemeral(24, 24);
+    for version in 0..2 {
+        assert!(world.capture(version, [0, 20]));
+        world.everybody_works();
+    }
+    for version in 0..2 {
+        world.restore(version);
+        world.everybody_works();
+    }
+    assert!(world.capture(2, [0, 20]));
+    world.begin_jobs();
+    for _ in 0..2 {
+        world.pack_some(0);
+    }
+    assert!(world.state.checkpoints().find(NAME, 1).is_some());
+    world.state.removal().withdraw(NAME, 2);
+    world.expected.remove(&2);
+    while !world.jobs.is_empty() {
+        world.end_job(0, false);
+    }
+    assert!(world.state.checkpoints().find(NAME, 1).is_some(), "discarded for what is dropped");
+}
+
+/// Catches checkpoints that are discarded for a part that does not fit in the end.
+#[test]
+fn nothing_is_discarded_for_what_does_not_fit_after_all() {
+    let mut world = ephemeral(24, 30);
+    for version in 0..2 {
+        assert!(world.capture(version, [0, 20]));
+        world.everybody_works();
+    }
+    world.restore(0);
+    world.everybody_works();
+    assert!(world.capture(2, [0, 20]));
+    world.everybody_works();
+    assert!(!world.capture(3, [0, 20]), "version 2 stays in the host buffer");
+    assert!(world.state.checkpoints().find(NAME, 0).is_some(), "discarded in vain");
+}
+
+/// Catches a level that is too small for a part's bytes, and not for what they take, and that it never gets to.
+#[test]
+fn a_part_that_fits_once_it_is_compressed_is_flushed() {
+    let mut world = ephemeral(24, 18);
+    assert!(world.capture(0, [0, 20]));
+    world.everybody_works();
+    assert!(world.capture(1, [0, 20]));
+}
+
+/// Catches neighbouring room that is not put together, so that each step copies more of it.
+#[test]
+fn room_that_is_asked_for_step_by_step_is_in_one_piece() {
+    let mut world = ephemeral(600_000, 600_000);
+    assert!(world.capture(0, [0, 600_000]));
+    let job = world.state.down().next_flush(Level::HOST).unwrap();
+    for _ in 0..64_000 {
+        assert!(world.state.down().more_room(&job, 6).is_some());
+    }
+    world.state.down().stored(&job, StoreResult::In(6 * 64_000));
+    world.state.down().flush_done(&job, MoveEnd::Done);
+    let id = world.state.checkpoints().find(NAME, 0).unwrap();
+    let entry = world.state.checkpoints().entry(id).unwrap();
+    assert_eq!(entry.parts[1].copy(THIRD).extents.len(), 1);
 }

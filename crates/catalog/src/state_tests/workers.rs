@@ -45,11 +45,16 @@ impl World {
             return;
         }
         let which = which % self.jobs.len();
+        let answered = match &self.jobs[which] {
+            Job::Flush(job) | Job::Fetch(job) => self.has_answered(job),
+            _ => false,
+        };
+        let fails = fails && !answered;
         let result = if fails { Err(failure()) } else { Ok(()) };
         let end = if fails { MoveEnd::Failed(failure()) } else { MoveEnd::Done };
         match self.jobs.remove(which) {
             Job::Flush(job) => {
-                self.move_bytes(&job);
+                self.move_or_fail(&job, fails);
                 self.state.down().flush_done(&job, end);
             }
             Job::Arrive(job) => {
@@ -72,7 +77,7 @@ impl World {
                 }
             }
             Job::Fetch(job) => {
-                self.move_bytes(&job);
+                self.move_or_fail(&job, fails);
                 self.state.up().fetch_done(&job, end);
             }
             Job::Write(job) => {
@@ -162,6 +167,33 @@ impl World {
             }
         }
         self.jobs = jobs;
+    }
+
+    /// A store that has answered does not fail any more; one that fails does not answer.
+    fn move_or_fail(&mut self, job: &MoveJob, fails: bool) {
+        if !(fails && self.is_compressed(job.to.level)) {
+            self.move_bytes(job);
+        }
+        if self.is_compressed(job.to.level) {
+            self.packing.remove(&(job.id, job.part as usize));
+        }
+    }
+
+    /// One of the moves into the level that compresses goes on.
+    pub(super) fn pack_some(&mut self, which: usize) {
+        let moves: Vec<MoveJob> = self
+            .jobs
+            .iter()
+            .filter_map(|job| match job {
+                Job::Flush(job) | Job::Fetch(job) => Some(job),
+                _ => None,
+            })
+            .filter(|job| self.is_compressed(job.to.level))
+            .cloned()
+            .collect();
+        if !moves.is_empty() {
+            self.pack(&moves[which % moves.len()]);
+        }
     }
 
     fn move_bytes(&mut self, job: &MoveJob) {

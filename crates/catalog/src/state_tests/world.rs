@@ -36,6 +36,8 @@ pub(super) struct World {
     pub(super) memory: Vec<Vec<u8>>,
     /// The level that compresses.
     pub(super) compressed: Option<Level>,
+    /// Moves into it that are under way.
+    pub(super) packing: HashMap<(Id, usize), super::compressed::Packing>,
     pub(super) scratch: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) persistent: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) jobs: Vec<Job>,
@@ -84,6 +86,8 @@ pub(super) enum Third {
     Below(u64),
     /// Below the host buffer; it compresses.
     Compressed(u64),
+    /// Between device and host buffer; it compresses.
+    CompressedBetween(u64),
 }
 
 impl Job0 {
@@ -98,11 +102,16 @@ impl Job0 {
             captures: [false, false],
             grows: false,
             staging: false,
-            compresses: matches!(self.third, Some(Third::Compressed(_))),
+            compresses: matches!(
+                self.third,
+                Some(Third::Compressed(_) | Third::CompressedBetween(_))
+            ),
         };
         match self.third {
             None => vec![device, host],
-            Some(Third::Between(bytes)) => vec![device, third(bytes), host],
+            Some(Third::Between(bytes) | Third::CompressedBetween(bytes)) => {
+                vec![device, third(bytes), host]
+            }
             Some(Third::Below(bytes) | Third::Compressed(bytes)) => {
                 vec![device, host, third(bytes)]
             }
@@ -135,7 +144,12 @@ impl World {
             state,
             ledger,
             memory: sizes.map(|bytes| vec![0; bytes as usize]).collect(),
-            compressed: matches!(job.third, Some(Third::Compressed(_))).then(|| Level::new(2)),
+            compressed: match job.third {
+                Some(Third::Compressed(_)) => Some(Level::new(2)),
+                Some(Third::CompressedBetween(_)) => Some(Level::new(1)),
+                _ => None,
+            },
+            packing: HashMap::new(),
             scratch: HashMap::new(),
             persistent: HashMap::new(),
             jobs: Vec::new(),

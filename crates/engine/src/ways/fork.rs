@@ -124,7 +124,7 @@ fn start_carrier(shared: &Shared, open: &Open, runs: &[Run]) -> Result<Carrier> 
             // this checkpoint's until the carrier has ended.
             (unsafe { &*state }, IN_HOST)
         });
-        // SAFETY: the regions are mapped (`Place::check`) and plain memory. The extents are within the host
+        // SAFETY: the regions are mapped (`check_mapped`) and plain memory. The extents are within the host
         // buffer, which is shared memory, and this checkpoint's alone until the carrier has ended.
         unsafe { Carrier::start(&pieces, mark) }
     });
