@@ -461,3 +461,13 @@ fn run_under_every_mpi(program: &str, job: &Job, ranks: &[usize]) {
         }
     }
 }
+
+/// Catches code of the application that runs while its thread is in the device's context for the library.
+#[test]
+fn objects_on_a_device() {
+    let job =
+        Job::new("mode = async\nephemeral = true\ngpu_cache_size = 8M\nhost_cache_size = 8M\n");
+    let program = cxx_program("objects_on_device", Flavour::Plain);
+    let paths = std::env::join_paths([library(), staged().softcuda()]).unwrap();
+    Run::new(&program).env("LD_LIBRARY_PATH", paths).arg(job.path("veloc.cfg")).succeed();
+}

@@ -87,6 +87,19 @@ fn host_memory_waits_for_no_device() {
     }
 }
 
+/// Catches calls of the driver that a checkpoint or a restart makes more than it has to: one to enter the context,
+/// two that keep captures of graphs whole, one for each region, its copy, the order of streams, and the wait.
+#[test]
+fn a_call_enters_the_context_once() {
+    let job = Job::new(
+        "mode = async\nephemeral = true\ngpu_cache_size = 64M\ngpu_chunk_size = 64M\nhost_cache_size = 0\n",
+    );
+    for (arguments, most) in [("stream=1", 9), ("stream=0", 9), ("stream=1 regions=8", 23)] {
+        job.run_device("driver_calls", &format!("{arguments} most={most} most_restart={most}"))
+            .succeed();
+    }
+}
+
 /// Catches checkpoints that break the capture of a graph, and captures that are not reported.
 #[test]
 fn graphs_that_are_being_captured_stay_whole() {

@@ -59,6 +59,7 @@ impl Taking<'_> {
         // The bytes of objects stay until they are captured.
         let mut written: Vec<WrittenBytes> = Vec::new();
         let mut write = |id: i32, object: &Arc<dyn Object>| -> Result<Place> {
+            call.leave();
             let made = object.write().map_err(|error| error.within(format!("region {id}")))?;
             let bytes = (*made).as_ref();
             let place = Place::plain(id, bytes.as_ptr(), bytes.len());
@@ -87,7 +88,10 @@ impl Taking<'_> {
         }
         let is_there = open.regions.iter().any(|region| region.id == MESSAGES);
         let log = protection.messages_of(&open.name, selection).filter(|_| !is_there);
-        let log = log.map_or(Ok(None), |log| log.write(regions))?;
+        let log = log.map_or(Ok(None), |log| {
+            call.leave();
+            log.write(regions)
+        })?;
         if let Some(log) = &log {
             let bytes = log.bytes();
             places.push(Place::plain(MESSAGES, bytes.as_ptr(), bytes.len()));
@@ -116,7 +120,9 @@ impl Taking<'_> {
         let releases: Vec<_> = selected.into_iter().filter_map(release).collect();
         // Memory that is released may change from then on.
         let stays = releases.is_empty();
-        engine.capturing().capture(open, &places, releases)?;
+        engine.capturing().capture_places(open, &places)?;
+        call.leave();
+        engine.capturing().release(open, releases);
         Ok(stays.then_some(Captured { places, _written: written, _log: log, _table: table }))
     }
 }

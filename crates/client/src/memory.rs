@@ -1,10 +1,10 @@
 //! The kind of each region's memory, and the stream that the application computes in.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 
 use super::regions::ProtectedMemory;
 use catalog::Part;
-use device::{kinds, ApplicationStream, Pointer, PAGEABLE};
+use device::{kinds, ApplicationStream, Current, Pointer, PAGEABLE};
 use engine::place::{part_of, Place};
 use engine::Engine;
 use errors::{Error, Result};
@@ -16,11 +16,23 @@ use policy::capture::Capture;
 pub(super) struct CallMemory<'a> {
     engine: &'a Engine,
     driver: OnceCell<Result<bool>>,
+    /// The device's context is entered once for all of a call.
+    inside: RefCell<Option<Current>>,
 }
 
 impl<'a> CallMemory<'a> {
     pub(super) fn new(engine: &'a Engine) -> Self {
-        CallMemory { engine, driver: OnceCell::new() }
+        CallMemory { engine, driver: OnceCell::new(), inside: RefCell::new(None) }
+    }
+
+    /// Leaves the context, as the application's own code is about to run.
+    pub(super) fn leave(&self) {
+        drop(self.inside.take());
+    }
+
+    /// The context that was entered, to stay there.
+    pub(super) fn into_inside(self) -> Option<Current> {
+        self.inside.into_inner()
     }
 
     /// The kind of memory at an address. The first device memory that is met makes its device this
@@ -40,13 +52,29 @@ impl<'a> CallMemory<'a> {
         if address == 0 {
             return Ok(PAGEABLE);
         }
-        match known(self.engine, address, len) {
+        match self.known(address, len) {
             // When the driver has ended, so has all device memory; host memory is there still.
             Err(error) if kinds::says_ended(&error) && access::is_readable(address, len) => {
                 Ok(PAGEABLE)
             }
             known => known,
         }
+    }
+
+    /// The kind of memory that the driver reports.
+    fn known(&self, address: u64, len: u64) -> Result<Pointer> {
+        let side = self.engine.device_side();
+        if !side.has_device() {
+            match kinds::device_of(address)? {
+                Some(device) => self.engine.attach(device)?,
+                None => return Ok(PAGEABLE),
+            }
+        }
+        let device = side.device()?;
+        if self.inside.borrow().is_none() {
+            *self.inside.borrow_mut() = Some(device.enter()?);
+        }
+        Pointer::classify(device, address, len)
     }
 
     /// Where a protected region's first `len` bytes are now. Device memory that the driver does not
@@ -68,17 +96,6 @@ impl<'a> CallMemory<'a> {
         }
         Ok(place)
     }
-}
-
-/// The kind of memory that the driver reports.
-fn known(engine: &Engine, address: u64, len: u64) -> Result<Pointer> {
-    if !engine.device_side().has_device() {
-        match kinds::device_of(address)? {
-            Some(device) => engine.attach(device)?,
-            None => return Ok(PAGEABLE),
-        }
-    }
-    Pointer::classify(engine.device_side().device()?, address, len)
 }
 
 /// From here on, captures are ordered with the work of this stream; NULL: with everything

@@ -129,7 +129,11 @@ impl Opening<'_> {
         }
         let prepare =
             |copied: &Selection| self.recovering.prepare(&restoring, copied, |_, _| false);
-        let prepared = copied.map(prepare).transpose();
+        let mut prepared = copied.map(prepare).transpose();
+        if let (true, Ok(Some(prepared))) = (agrees, &mut prepared) {
+            // The processes exchange what they have found.
+            prepared.leave();
+        }
         Ok(BegunRestore { restoring, prepared })
     }
 

@@ -11,6 +11,7 @@ use super::protection::Protection;
 use super::regions::{check_writable, Protected, ProtectedMemory};
 use super::Selection;
 use catalog::{Part, Region, MESSAGES};
+use device::Current;
 use engine::place::Place;
 use engine::restore::Restoring;
 use engine::Engine;
@@ -23,6 +24,15 @@ pub(super) struct Prepared {
     objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)>,
     /// The message log, with the bytes that it is read from.
     messages: Option<(MessageLog, Vec<u8>)>,
+    /// The device's context, until the bytes are there.
+    inside: Option<Current>,
+}
+
+impl Prepared {
+    /// Leaves the device's context, as other code is about to run.
+    pub(super) fn leave(&mut self) {
+        self.inside = None;
+    }
 }
 
 /// What a recovery uses.
@@ -130,7 +140,7 @@ impl Recovering<'_> {
         }
         check_writable(&of_host).map_err(|error| error.within(about("restoring".to_owned())))?;
         self.judge_lacking(restoring, selection)?;
-        Ok(Prepared { places, objects, messages })
+        Ok(Prepared { places, objects, messages, inside: call.into_inside() })
     }
 
     /// Warns of selected regions that are protected and that the checkpoint does not have.
@@ -162,11 +172,12 @@ impl Recovering<'_> {
     }
 
     /// Copies regions of a checkpoint back to where they were prepared to go.
-    pub(super) fn recover(&self, restoring: &Restoring, prepared: &Prepared) -> Result<()> {
+    pub(super) fn recover(&self, restoring: &Restoring, prepared: &mut Prepared) -> Result<()> {
         let about = |text: String| {
             format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
         };
         self.engine.restores().recover(restoring, &prepared.places)?;
+        prepared.leave();
         self.allow_replacing(restoring);
         for (id, object, bytes) in &prepared.objects {
             let read = object.read(bytes);

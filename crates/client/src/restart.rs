@@ -19,9 +19,9 @@ impl Client {
         let trace = self.engine.trace().clone();
         let _span = trace.span(Activity::Restore).of(name, version);
         let since = Instant::now();
-        let prepared = self.open_restart(name, version, of, Some(&Selection::All))?;
+        let mut prepared = self.open_restart(name, version, of, Some(&Selection::All))?;
         let recovered =
-            prepared.as_ref().map_or(Ok(()), |prepared| self.recover_prepared(prepared));
+            prepared.as_mut().map_or(Ok(()), |prepared| self.recover_prepared(prepared));
         // Before the end, from which on the engine knows a version of an earlier job.
         let is_own = recovered.is_ok() && self.search().other(of).is_none();
         if let Some(prepared) = prepared.filter(|_| is_own) {
@@ -64,7 +64,8 @@ impl Client {
         // The others hear of a list that is none: no checkpoint has an empty name.
         let opened = self.open_restart(if list.is_ok() { name } else { "" }, version, None, wanted);
         let restored = opened.and_then(|prepared| {
-            let recovered = prepared.map_or(Ok(()), |prepared| self.recover_prepared(&prepared));
+            let recovered =
+                prepared.map_or(Ok(()), |mut prepared| self.recover_prepared(&mut prepared));
             self.restart_end(recovered.is_ok() && consumed).and(recovered)
         });
         self.phase = open;
@@ -115,7 +116,7 @@ impl Client {
         Recovering { engine, protection, sizes_asked }
     }
 
-    fn recover_prepared(&self, prepared: &Prepared) -> Result<()> {
+    fn recover_prepared(&self, prepared: &mut Prepared) -> Result<()> {
         self.recovering().recover(self.phase.restoring()?, prepared)
     }
 
@@ -163,8 +164,8 @@ impl Client {
         selection: &Selection,
         known: impl Fn(&ProtectedMemory, u64) -> bool,
     ) -> Result<()> {
-        let prepared = self.recovering().prepare(self.phase.restoring()?, selection, known)?;
-        self.recover_prepared(&prepared)
+        let mut prepared = self.recovering().prepare(self.phase.restoring()?, selection, known)?;
+        self.recover_prepared(&mut prepared)
     }
 
     /// Closes the checkpoint that is open for recovery.

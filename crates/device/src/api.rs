@@ -12,8 +12,7 @@
 //!   has changed, if an operation does not say otherwise.
 //! - The calling thread is within the context: between [`enter`](DeviceApi::enter) and
 //!   [`leave`](DeviceApi::leave), or behind [`bind`](DeviceApi::bind). Outside of it come only these and
-//!   [`check_alive`](DeviceApi::check_alive) and [`has_stream`](DeviceApi::has_stream), and, where the context is
-//!   gone, waits for streams and events and what gives an address range back. A kind without contexts has
+//!   [`has_stream`](DeviceApi::has_stream), and, where the context is gone, waits for streams and events and what gives an address range back. A kind without contexts has
 //!   nothing to do for it.
 //! - Addresses are those by which copies find memory, also memory of the host.
 
@@ -173,16 +172,13 @@ pub trait DeviceApi: std::fmt::Debug + Send + Sync {
     /// not disturb a graph capture of another thread.
     fn bind(&self) -> Result<()>;
 
-    /// Whether the context is still the one it was: not destroyed, and not that of a device that
-    /// was reset. Otherwise its handles are void, and a driver may crash on them. Does not wait for
-    /// the device; called before every [`enter`](Self::enter), so it is to be cheap.
+    /// Puts the calling thread, one of the application's, within the context, until
+    /// [`leave`](Self::leave). May be nested. The application's calls on other threads notice nothing. Does not wait
+    /// for the device, and is a part of every call of the library: it is to be cheap.
     ///
     /// # Errors
-    /// The context is gone; the error says so.
-    fn check_alive(&self) -> Result<()>;
-
-    /// Puts the calling thread, one of the application's, within the context, until
-    /// [`leave`](Self::leave). May be nested. The application's calls on other threads notice nothing.
+    /// The context is not the one it was any more: destroyed, or that of a device that was reset. Then its handles
+    /// are void, and a driver may crash on them.
     fn enter(&self) -> Result<Entered>;
 
     /// Puts the calling thread back to where it was before `entered`, the innermost that is not undone yet.

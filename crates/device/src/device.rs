@@ -3,6 +3,8 @@
 //! The library creates no context: it uses the one that is current on the calling thread, else a
 //! device's primary context if that exists.
 
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
@@ -35,14 +37,20 @@ impl Device {
         self.api.bind()
     }
 
-    /// Makes the context current until the value is dropped, for the application's threads.
+    /// Makes the context current until the value is dropped, for the application's threads. Within that, entering
+    /// again costs nothing: a call of the library enters once.
     ///
     /// # Errors
     /// Also if the application has destroyed the context or reset the device: its objects are gone then.
-    pub fn enter(&self) -> Result<Current<'_>> {
-        self.api.check_alive()?;
-        let entered = Some(self.api.enter()?);
-        Ok(Current { api: &*self.api, entered, _not_send: std::marker::PhantomData })
+    pub fn enter(&self) -> Result<Current> {
+        let own = Arc::as_ptr(&self.api).cast::<()>() as usize;
+        let before = inside();
+        let entered = match before == own {
+            true => None,
+            false => Some(self.api.enter()?),
+        };
+        set_inside(own);
+        Ok(Current { api: self.api.clone(), entered, before, _not_send: PhantomData })
     }
 
     /// Destroys an object of the context. If the context is gone, so is the object.
@@ -119,17 +127,35 @@ impl Device {
 
 /// A context that is current on this thread until the value is dropped.
 #[derive(Debug)]
-pub struct Current<'a> {
-    api: &'a dyn DeviceApi,
+pub struct Current {
+    api: Arc<dyn DeviceApi>,
+    /// `None` within another one of the same device.
     entered: Option<Entered>,
+    /// The device that the thread was in before.
+    before: usize,
     /// The context stack belongs to the thread.
-    _not_send: std::marker::PhantomData<*const ()>,
+    _not_send: PhantomData<*const ()>,
 }
 
-impl Drop for Current<'_> {
+impl Drop for Current {
     fn drop(&mut self) {
+        set_inside(self.before);
         if let Some(entered) = self.entered.take() {
             self.api.leave(entered);
         }
     }
+}
+
+thread_local! {
+    /// The device that the thread is in, by the address of its operations, or 0.
+    static INSIDE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A thread that is exiting is in no device.
+fn inside() -> usize {
+    INSIDE.try_with(Cell::get).unwrap_or_default()
+}
+
+fn set_inside(device: usize) {
+    let _ = INSIDE.try_with(|inside| inside.set(device));
 }

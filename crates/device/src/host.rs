@@ -155,9 +155,6 @@ impl DeviceApi for HostDevice {
     fn bind(&self) -> Result<()> {
         self.call("bind", |_| Some(()))
     }
-    fn check_alive(&self) -> Result<()> {
-        self.call("check_alive", |_| Some(()))
-    }
     fn enter(&self) -> Result<Entered> {
         self.call("enter", |_| Some(Entered(0)))
     }

@@ -49,16 +49,26 @@ impl Capturing<'_> {
         releases: Vec<(i32, Arc<dyn Release>)>,
     ) -> Result<()> {
         self.capture_places(open, places)?;
+        self.release(open, releases);
+        Ok(())
+    }
+
+    /// Calls each of `releases` once what was captured of its region is not needed any more
+    /// ([`capture`](Self::capture)).
+    pub fn release(&self, open: &mut Open, releases: Vec<(i32, Arc<dyn Release>)>) {
         let mut ended = DeferredCapture::default();
         for (id, release) in releases {
             let deferred = if open.deferred.has(id) { &mut open.deferred } else { &mut ended };
             deferred.until(id, release);
         }
         self.end(ended);
-        Ok(())
     }
 
-    pub(super) fn capture_places(&self, open: &mut Open, places: &[Place]) -> Result<()> {
+    /// Captures regions into an open checkpoint, and releases none ([`capture`](Self::capture)).
+    ///
+    /// # Errors
+    /// As of [`capture`](Self::capture).
+    pub fn capture_places(&self, open: &mut Open, places: &[Place]) -> Result<()> {
         let captured: BTreeSet<i32> = open.regions.iter().map(|region| region.id).collect();
         if let Some(twice) = places.iter().find(|place| captured.contains(&place.id)) {
             return Err(Error::invalid(format!(

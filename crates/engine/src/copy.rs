@@ -231,7 +231,7 @@ struct DeviceCopies<'a> {
     written: Vec<Extent>,
     /// Keeps background copies paused while the application waits for the whole context.
     _closed: Option<Closed<'a>>,
-    _current: Current<'a>,
+    _current: Current,
 }
 
 impl<'a> DeviceCopies<'a> {

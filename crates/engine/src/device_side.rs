@@ -130,9 +130,7 @@ impl DeviceSide {
     }
 
     /// Waits for all work that the application has queued. The context is current until the second is dropped.
-    pub(crate) fn await_application(
-        &self,
-    ) -> Result<(Current<'_>, MutexGuard<'_, ApplicationLane>)> {
+    pub(crate) fn await_application(&self) -> Result<(Current, MutexGuard<'_, ApplicationLane>)> {
         let side = self.attached()?;
         let own = side.own.lock();
         let current = side.device.enter()?;

@@ -60,12 +60,14 @@ pub(super) fn device_with(driver: &Arc<Driver>, context: CUcontext) -> Result<De
     })
 }
 
-/// Makes a context current on the calling thread, to be undone by [`leave`]. The thread's calls do not
+/// Makes a context current on the calling thread, unless it `is_current`, to be undone by [`leave`]. The thread's calls do not
 /// disturb a graph capture meanwhile.
-pub(super) fn enter(driver: &Driver, context: ContextHandle) -> Result<Entered> {
-    let mut now: CUcontext = std::ptr::null_mut();
-    // SAFETY: the pointer is to a local.
-    unsafe { driver.cuCtxGetCurrent(&mut now) }?;
+pub(super) fn enter(driver: &Driver, context: ContextHandle, is_current: bool) -> Result<Entered> {
+    let mut now = context.0;
+    if !is_current {
+        // SAFETY: the pointer is to a local.
+        unsafe { driver.cuCtxGetCurrent(&mut now) }?;
+    }
     let mode = driver.exchange_capture_mode(CaptureMode::RELAXED);
     let pushed = now != context.0;
     if pushed {
@@ -96,7 +98,7 @@ pub(super) fn within<T>(
     context: ContextHandle,
     body: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    let entered = enter(driver, context)?;
+    let entered = enter(driver, context, false)?;
     let done = body();
     leave(driver, entered);
     done

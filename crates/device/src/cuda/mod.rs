@@ -110,13 +110,8 @@ fn raw_event(event: EventHandle) -> CUevent {
     event.0 as CUevent
 }
 
-impl DeviceApi for CudaDevice {
-    fn bind(&self) -> Result<()> {
-        self.driver.exchange_capture_mode(CaptureMode::RELAXED);
-        // SAFETY: the context is the application's or retained.
-        unsafe { self.driver.cuCtxSetCurrent(self.context.0) }
-    }
-
+impl CudaDevice {
+    /// Whether the context exists, and is the one that it was.
     fn check_alive(&self) -> Result<()> {
         let mut version = 0;
         // SAFETY: the pointer is to a local. Other libraries ask by this call whether a context is one.
@@ -131,9 +126,23 @@ impl DeviceApi for CudaDevice {
             _ => Ok(()),
         }
     }
+}
+
+impl DeviceApi for CudaDevice {
+    fn bind(&self) -> Result<()> {
+        self.driver.exchange_capture_mode(CaptureMode::RELAXED);
+        // SAFETY: the context is the application's or retained.
+        unsafe { self.driver.cuCtxSetCurrent(self.context.0) }
+    }
 
     fn enter(&self) -> Result<Entered> {
-        context::enter(&self.driver, self.context)
+        // SAFETY: null stands for the current context.
+        let now = self.id.and_then(|_| unsafe { self.driver.context_id(std::ptr::null_mut()) });
+        let is_current = now.is_some() && now == self.id;
+        if !is_current {
+            self.check_alive()?;
+        }
+        context::enter(&self.driver, self.context, is_current)
     }
 
     fn leave(&self, entered: Entered) {
