@@ -293,9 +293,9 @@ int VELOC_Mem_protect_guarded(int id,
  * unprotected.
  *
  * @param id    the region, which is protected
- * @param mode  VELOC_CAPTURE_AUTO (the key's), or another VELOC_CAPTURE_*. With VELOC_CAPTURE_PROTECT the region may also be shared memory, if no other
- *              process and no device writes to it; VELOC_CAPTURE_FORK needs a job with veloc-backend, or a
- *              key host_capture other than copy, so that the host buffer is shared memory
+ * @param mode  VELOC_CAPTURE_AUTO (the key's), or another VELOC_CAPTURE_*. With VELOC_CAPTURE_PROTECT the region may
+ *              also be shared memory, if no other process and no device writes to it; VELOC_CAPTURE_FORK needs a job
+ *              with veloc-backend, or a key host_capture other than copy, so that the host buffer is shared memory
  * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region or mode, or the region is VELOC_READ_ONLY, an
  *         object, or memory of a device. A mode that the system refuses is no error: the next one is taken, which is said once
  *

@@ -160,7 +160,7 @@ static void lose(void)
     unsigned char *memory = map(bytes);
     int version, lost = 0;
     OK(VELOC_Mem_protect(1, memory, bytes, 1));
-    REFUSED(VELOC_Mem_capture(1, 9), "region 1|mode is 9|VELOC_CAPTURE_AUTO");
+    REFUSED(VELOC_Mem_capture(1, 9), "region 1|mode is 9|VELOC_CAPTURE_AUTO (0)|_COPY (1), _PROTECT (2), _FORK (3)");
     REFUSED(VELOC_Mem_capture(77, VELOC_CAPTURE_COPY), "region 77");
     REFUSED(VELOC_Snapshot_stats(NULL, 8), "stats is NULL");
     for (version = 0; !lost; version++) {

@@ -167,6 +167,30 @@ fn restored(engine: &Engine, version: i32, len: usize) -> Result<Vec<u8>> {
     recovered.map(|_| bytes)
 }
 
+/// Whether a version is there. Some of its bytes, read from a byte within it on, must be those of `bytes`.
+fn has_piece(engine: &Engine, version: i32, bytes: &[u8], start: usize) -> bool {
+    let start = start % bytes.len();
+    let restores = engine.shared.restores();
+    let Ok(restoring) = restores.begin_restore("x", version, |_| Part::Host) else { return false };
+    let mut piece = vec![0; (bytes.len() - start).min(5000)];
+    let region = restoring.regions[0];
+    restores.read_piece(&restoring, &region, start as u64, &mut piece).unwrap();
+    restores.end_restore(restoring, false);
+    assert!(piece[..] == bytes[start..start + piece.len()], "version {version}");
+    true
+}
+
+fn is_empty_after_a_clean_up(engine: &Engine) -> std::result::Result<(), TestCaseError> {
+    engine.file_side().cleanup("x").unwrap();
+    prop_assert!(engine.stop_workers());
+    engine.shared.catalog.read(|state| {
+        prop_assert_eq!(state.check(), Ok(()));
+        let used = [Level::HOST, COMPRESSED].map(|level| state.levels().used(level));
+        prop_assert_eq!(used, [0, 0]);
+        Ok(())
+    })
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Take(i32, usize, u8),
@@ -215,17 +239,9 @@ proptest! {
                 }
                 Step::Piece(version, start) => {
                     let Some(bytes) = known.get(&version) else { continue };
-                    let start = start % bytes.len();
-                    let restores = engine.shared.restores();
-                    let Ok(restoring) = restores.begin_restore("x", version, |_| Part::Host) else {
-                        prop_assert!(consumed.contains(&version));
-                        continue;
-                    };
-                    let mut piece = vec![0; (bytes.len() - start).min(5000)];
-                    let region = restoring.regions[0];
-                    restores.read_piece(&restoring, &region, start as u64, &mut piece).unwrap();
-                    restores.end_restore(restoring, false);
-                    prop_assert!(piece[..] == bytes[start..start + piece.len()], "version {version}");
+                    if !has_piece(&engine, version, bytes, start) {
+                        prop_assert!(consumed.contains(&version), "version {version}");
+                    }
                 }
                 Step::Cleanup => {
                     engine.file_side().cleanup("x").unwrap();
@@ -234,14 +250,7 @@ proptest! {
                 }
             }
         }
-        engine.file_side().cleanup("x").unwrap();
-        prop_assert!(engine.stop_workers());
-        engine.shared.catalog.read(|state| {
-            prop_assert_eq!(state.check(), Ok(()));
-            let used = [Level::HOST, COMPRESSED].map(|level| state.levels().used(level));
-            prop_assert_eq!(used, [0, 0]);
-            Ok(())
-        })?;
+        is_empty_after_a_clean_up(&engine)?;
     }
 }
 
@@ -286,14 +295,7 @@ fn spilling(
                     continue;
                 }
                 let Some(bytes) = known.get(&version) else { continue };
-                let start = start % bytes.len();
-                let restores = engine.shared.restores();
-                let restoring = restores.begin_restore("x", version, |_| Part::Host).unwrap();
-                let mut piece = vec![0; (bytes.len() - start).min(5000)];
-                let region = restoring.regions[0];
-                restores.read_piece(&restoring, &region, start as u64, &mut piece).unwrap();
-                restores.end_restore(restoring, false);
-                prop_assert!(piece[..] == bytes[start..start + piece.len()], "version {version}");
+                prop_assert!(has_piece(&engine, version, bytes, start), "version {version}");
             }
             Step::Cleanup => {
                 engine.file_side().cleanup("x").unwrap();
@@ -306,14 +308,7 @@ fn spilling(
         let found = restored(&engine, *version, bytes.len());
         prop_assert!(found.unwrap()[..] == bytes[..], "version {version}");
     }
-    engine.file_side().cleanup("x").unwrap();
-    prop_assert!(engine.stop_workers());
-    engine.shared.catalog.read(|state| {
-        prop_assert_eq!(state.check(), Ok(()));
-        let used = [Level::HOST, COMPRESSED].map(|level| state.levels().used(level));
-        prop_assert_eq!(used, [0, 0]);
-        Ok(())
-    })
+    is_empty_after_a_clean_up(&engine)
 }
 
 proptest! {

@@ -51,9 +51,11 @@ impl Store for Drive {
     }
 }
 
-fn engine(refuses: bool) -> Engine {
-    let text = "mode = async\nephemeral = true\nhost_cache_size = 3M\nrestore_order = reverse\n";
-    let (config, _) = Config::from_text(text, |_| None).unwrap();
+fn engine(refuses: bool, more: &str) -> Engine {
+    let text = format!(
+        "mode = async\nephemeral = true\nhost_cache_size = 3M\nrestore_order = reverse\n{more}"
+    );
+    let (config, _) = Config::from_text(&text, |_| None).unwrap();
     let capacity = 16 << 20;
     let row = LevelSpec {
         name: "drive",
@@ -127,7 +129,9 @@ fn all_threads_end_whatever_is_being_written() {
 /// Catches a level whose bytes are not the checkpoint's, or are not found, or that does not make room above.
 #[test]
 fn checkpoints_overflow_to_one_more_level_and_come_back() {
-    let engine = engine(false);
+    let folder = tempfile::tempdir().unwrap();
+    let timeline = folder.path().join("timeline");
+    let engine = engine(false, &format!("trace = {}\n", timeline.display()));
     for version in 0..10 {
         take(&engine, version).unwrap();
     }
@@ -145,6 +149,12 @@ fn checkpoints_overflow_to_one_more_level_and_come_back() {
     assert!(moved((Stop::HOST, drive)) >= 7 * CHECKPOINT as u64);
     assert!(moved((drive, Stop::HOST)) + moved((drive, Stop::Application)) > 0);
     assert_eq!(engine.shared.catalog.read(|state| state.check()), Ok(()));
+    drop(engine);
+    let text = std::fs::read(timeline).unwrap();
+    let events: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap();
+    let used = events.iter().filter(|event| event["name"] == "lower used");
+    let most = used.filter_map(|event| event["args"]["bytes"].as_u64()).max();
+    assert!(most >= Some(7 * CHECKPOINT as u64), "{most:?} bytes of the level in the timeline");
 }
 
 /// Catches a job with files whose checkpoints a kill would lose, as they are below the host buffer alone.
@@ -164,7 +174,7 @@ fn a_job_with_files_has_no_level_below_the_host_buffer() {
 /// Catches a failure below that is not reported, and a checkpoint that is lost by it.
 #[test]
 fn a_level_that_fails_is_named_and_nothing_is_lost() {
-    let engine = engine(true);
+    let engine = engine(true, "");
     let taken: Vec<_> = (0..5).map(|version| take(&engine, version)).collect();
     let error = taken.iter().find_map(|taken| taken.as_ref().err()).unwrap().to_string();
     assert!(error.contains("host buffer") && error.contains("the drive is broken"), "{error}");
