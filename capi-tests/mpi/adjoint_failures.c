@@ -12,7 +12,7 @@
  *                file, that of the second state stored. k: the process is killed
  *   at=N         after so many steps instead, by process 0
  *   leave=1      no run comes to the end
- *   abort=1      who is told of a failure ends the job, after it has written what it was told to DIR/told
+ *   abort=1      who has failed ends the job, after it has written what it was told to DIR/told
  *   own=N        before the first run and after each, so many checkpoints "own" are taken, from version 0 on
  *   stop=RANK:N  this process asks for a stop after N steps, again and again until the end
  *   device=1     the state is in device memory
@@ -274,7 +274,7 @@ static int run_with_fault(uint32_t *seed, const char *kinds, int abort)
     fault_at = -1;
     if (status != VELOC_FAILURE)
         return status;
-    if (abort) {
+    if (abort && rank == struck) {
         /* To a file: what is printed last may be lost with the job. */
         char path[4096];
         FILE *told;
