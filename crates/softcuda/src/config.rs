@@ -13,6 +13,7 @@
 //! | `SOFTCUDA_RANGES` | the range reported for mapped memory: of one `handle`, or the `reservation` |
 //! | `SOFTCUDA_LIMIT` | bytes that one process may have of each device |
 //! | `SOFTCUDA_SPIN` | `1`: waiting calls spin, except on events that were made to sleep |
+//! | `SOFTCUDA_LATE` | microseconds: work is carried out once it is wanted, by a sleeping wait after so long |
 //! | `SOFTCUDA_STALE` | `fatal` ends the process that uses a handle of a destroyed context |
 //!
 //! (`SOFTCUDA_FAIL` belongs to `inject`.) A value that cannot be read is
@@ -23,12 +24,13 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use crate::inject;
+use crate::late;
 use crate::notice::notice;
 use crate::sync::lock;
 
 const DEFAULT_MEMORY: u64 = 4 << 30;
 const MOST_DEVICES: usize = 16;
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "SOFTCUDA_MEMORY",
     "SOFTCUDA_DEVICES",
     "SOFTCUDA_DELAY",
@@ -38,6 +40,7 @@ const KEYS: [&str; 13] = [
     "SOFTCUDA_KERNELS",
     "SOFTCUDA_LIMIT",
     "SOFTCUDA_SPIN",
+    "SOFTCUDA_LATE",
     "SOFTCUDA_STALE",
     "SOFTCUDA_FAIL",
     "SOFTCUDA_RANGES",
@@ -86,6 +89,7 @@ struct DeviceSettings {
     pageable: Pageable,
     stale_is_fatal: bool,
     spins: bool,
+    late: Duration,
 }
 
 impl Default for DeviceSettings {
@@ -103,6 +107,7 @@ impl Default for DeviceSettings {
             pageable: Pageable::default(),
             stale_is_fatal: false,
             spins: false,
+            late: Duration::ZERO,
         }
     }
 }
@@ -154,6 +159,12 @@ impl DeviceSettings {
                     "" | "0" => false,
                     _ => return Err("neither `0` nor `1`".into()),
                 };
+            }
+            "SOFTCUDA_LATE" => {
+                let micros = if value.is_empty() { Ok(0) } else { value.parse() };
+                let micros = micros.map_err(|_| "not a number of microseconds")?;
+                self.late = Duration::from_micros(micros);
+                late::begin_period(micros > 0);
             }
             "SOFTCUDA_STALE" => {
                 self.stale_is_fatal = match value {
@@ -274,6 +285,11 @@ pub(crate) fn stale_is_fatal() -> bool {
 /// Whether waiting calls spin.
 pub(crate) fn spins() -> bool {
     settings().spins
+}
+
+/// How long a sleeping wait leaves a late device alone.
+pub(crate) fn late() -> Duration {
+    settings().late
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

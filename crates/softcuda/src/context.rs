@@ -124,7 +124,7 @@ impl Context {
         after.extend(
             lanes.iter().filter(|lane| comes_before(lane, stream)).filter_map(StreamTail::pending),
         );
-        let ticket = Arc::new(OperationTicket::default());
+        let ticket = OperationTicket::new();
         stream.push(Operation {
             after,
             ticket: Arc::clone(&ticket),

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Condvar, LazyLock, Mutex};
 
+use crate::late;
 use crate::sync::{lock, wait};
 
 #[derive(Default)]
@@ -54,6 +55,7 @@ pub(crate) fn touches(range: &Range<u64>) -> bool {
 
 /// Blocks until no part of `range` is in use.
 pub(crate) fn wait_until_free(range: &Range<u64>) {
+    let _impatience = late::be_impatient();
     let mut table = lock(&TABLE);
     while table.overlaps(range) {
         table = wait(&RELEASED, table);

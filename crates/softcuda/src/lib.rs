@@ -11,14 +11,14 @@
 //!   `softcuda_*` functions with which tests steer the device;
 //! * `registry` and `context` own the objects behind the handles, `queue`
 //!   the streams and what waits for what, `capture` what is recorded in place
-//!   of being queued, `kernels` the native kernels;
+//!   of being queued, `late` what holds work back, `kernels` the native kernels;
 //! * `memory` knows every range and who may touch it, over `address_space`
 //!   (the addresses), `physical` (what backs them) and `in_flight` (which
 //!   of them queued work is going to touch); `transfer` moves the bytes;
 //! * `config`, `inject` and `misuse` are what a test sets and reads.
 //!
 //! Locks are taken in this order and never the other way round: `registry`,
-//! a context's streams, one stream's queue; and, separately, `memory`, then
+//! a context's streams, `late`, one stream's queue; and, separately, `memory`, then
 //! `in_flight`. No lock of these is held while user code runs, while a copy
 //! runs or while anything waits for a stream.
 
@@ -36,6 +36,7 @@ mod in_flight;
 mod inject;
 mod intervals;
 mod kernels;
+mod late;
 mod memory;
 mod misuse;
 mod notice;

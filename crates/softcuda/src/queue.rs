@@ -14,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
 use crate::config;
+use crate::late;
 use crate::status::{DriverResult, ErrorCode};
 use crate::sync::{lock, wait};
 
@@ -25,9 +26,17 @@ pub(crate) static SPUN: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct OperationTicket {
     finished: Mutex<Option<Instant>>,
     changed: Condvar,
+    /// The period of [`late`] in which the operation was queued; 0 if it is never late.
+    period: u64,
+    wanted: AtomicBool,
 }
 
 impl OperationTicket {
+    /// The ticket of an operation about to be queued.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { period: late::period(), ..Self::default() })
+    }
+
     /// The ticket of an operation that is done already.
     pub(crate) fn done() -> Arc<Self> {
         let ticket = Arc::new(Self::default());
@@ -35,12 +44,33 @@ impl OperationTicket {
         ticket
     }
 
+    /// Has a late device carry the operation out, and all that comes before it.
+    pub(crate) fn want(&self) {
+        self.wanted.store(true, Ordering::Release);
+        late::look_again();
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
     /// Blocks until the operation is done.
     pub(crate) fn wait(&self) {
+        self.want();
         let mut finished = lock(&self.finished);
         while finished.is_none() {
             finished = wait(&self.changed, finished);
         }
+    }
+
+    /// Like [`OperationTicket::wait`], for a call that is documented to sleep: it wants nothing of a late device before
+    /// that has been late for as long as it is set to be.
+    pub(crate) fn sleep(&self) {
+        if late::is_on() {
+            let (longest, finished) = (config::late(), lock(&self.finished));
+            drop(self.changed.wait_timeout_while(finished, longest, |finished| finished.is_none()));
+        }
+        self.wait();
     }
 
     /// Like [`OperationTicket::wait`], for a call that is not documented to sleep: drivers spin there.
@@ -49,6 +79,7 @@ impl OperationTicket {
             return;
         }
         SPUN.fetch_add(1, Ordering::Relaxed);
+        self.want();
         while config::spins() && !self.is_done() {
             std::thread::yield_now();
         }
@@ -206,6 +237,7 @@ impl DriverStream {
     pub(crate) fn close(&self) {
         lock(&self.queue).closed = true;
         self.changed.notify_one();
+        late::look_again();
     }
 
     /// Whether [`DriverStream::close`] was called.
@@ -216,12 +248,19 @@ impl DriverStream {
     fn work(&self) {
         while let Some(operation) = self.next() {
             let Operation { after, ticket, fails_with, work } = operation;
+            late::hold_back(ticket.period, || ticket.is_wanted() || self.wants_all_before());
             for earlier in after {
                 earlier.wait();
             }
             self.carry_out(fails_with, work);
             ticket.complete();
         }
+    }
+
+    /// Whether anything queued is wanted, or the stream is closed.
+    fn wants_all_before(&self) -> bool {
+        let queue = lock(&self.queue);
+        queue.closed || queue.operations.iter().any(|queued| queued.ticket.is_wanted())
     }
 
     /// Runs or drops the work. Either way whatever it held is released when

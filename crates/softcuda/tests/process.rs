@@ -55,6 +55,16 @@ fn child() {
             }
             std::process::exit(0);
         }
+        "end while work is held back" => {
+            ok(cuInit(0));
+            ok(cu!(cuCtxCreate_v2(&mut context, 0, 0)));
+            let device = allocate(64);
+            for _ in 0..100 {
+                ok(cuMemsetD8Async(device, 1, 64, stream(NON_BLOCKING)));
+                assert_eq!(download(device, 64), [0; 64]);
+            }
+            std::process::exit(0);
+        }
         "read the environment" => {
             ok(cuInit(0));
             let (mut devices, mut bytes) = (0, 0);
@@ -77,6 +87,13 @@ fn a_host_access_to_device_memory_faults() {
 #[test]
 fn a_process_may_end_while_streams_work() {
     assert_eq!(run_child("end while streams work", &[]).status.code(), Some(0));
+}
+
+/// Catches an end that waits for work that nobody wants, and a variable that is not read: the child sees the work done.
+#[test]
+fn a_process_may_end_while_work_is_held_back() {
+    let output = run_child("end while work is held back", &[("SOFTCUDA_LATE", "1000")]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

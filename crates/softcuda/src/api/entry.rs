@@ -106,6 +106,9 @@ impl DriverCall {
     /// Waits for all of `tickets`, then says whether the context is sound.
     pub(super) fn wait(&self, tickets: &[Arc<OperationTicket>]) -> DriverResult {
         for ticket in tickets {
+            ticket.want();
+        }
+        for ticket in tickets {
             ticket.spin();
         }
         self.context()?.health.check()

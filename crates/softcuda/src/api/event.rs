@@ -47,17 +47,19 @@ pub extern "C" fn cuEventRecord(event: CUevent, stream: CUstream) -> ResultCode 
     })
 }
 
-/// Whether the work before the mark is done; one never recorded is.
+/// Whether the work before the mark is done; one never recorded is. A late device goes on with it.
 #[no_mangle]
 pub extern "C" fn cuEventQuery(event: CUevent) -> ResultCode {
     enter("cuEventQuery", CallNeeds::Context, |call| {
         let event = call.driver()?.event(event)?;
-        let done = lock(&event.mark).as_ref().is_none_or(|mark| mark.is_done());
+        let unfinished = lock(&event.mark).clone().filter(|mark| !mark.is_done());
         event.health.check()?;
-        if done {
-            Ok(())
-        } else {
-            Err(ErrorCode::NOT_READY)
+        match unfinished {
+            None => Ok(()),
+            Some(mark) => {
+                mark.want();
+                Err(ErrorCode::NOT_READY)
+            }
         }
     })
 }
@@ -69,7 +71,7 @@ pub extern "C" fn cuEventSynchronize(event: CUevent) -> ResultCode {
         let event = call.driver()?.event(event)?;
         let mark = lock(&event.mark).clone();
         match mark {
-            Some(mark) if event.sleeps => mark.wait(),
+            Some(mark) if event.sleeps => mark.sleep(),
             Some(mark) => mark.spin(),
             None => {}
         }
@@ -96,6 +98,7 @@ pub unsafe extern "C" fn cuEventElapsedTime(
             }
             let mark = lock(&event.mark).clone().ok_or(ErrorCode::INVALID_HANDLE)?;
             times.push(mark.finished_at());
+            mark.want();
         }
         let [Some(start), Some(end)] = times[..] else {
             return Err(ErrorCode::NOT_READY);

@@ -86,19 +86,21 @@ pub extern "C" fn cuStreamSynchronize(stream: CUstream) -> ResultCode {
     })
 }
 
-/// Whether the work of a stream is done.
+/// Whether the work of a stream is done. A late device goes on with it.
 #[no_mangle]
 pub extern "C" fn cuStreamQuery(stream: CUstream) -> ResultCode {
     enter("cuStreamQuery", CallNeeds::Context, |call| {
         let (context, stream) = find(call, stream)?;
         capture::check_wait(context.handle, &stream)?;
-        let done = context.pending_in(&stream).is_empty();
+        let pending = context.pending_in(&stream);
         context.health.check()?;
-        if done {
-            Ok(())
-        } else {
-            Err(ErrorCode::NOT_READY)
+        if pending.is_empty() {
+            return Ok(());
         }
+        for ticket in pending {
+            ticket.want();
+        }
+        Err(ErrorCode::NOT_READY)
     })
 }
 

@@ -67,6 +67,7 @@ impl Session {
         configure("PAGEABLE", "no");
         configure("LIMIT", "");
         configure("SPIN", "0");
+        configure("LATE", "0");
         softcuda_reset_counts();
         ok(cuInit(0));
         let mut context = null_mut();
