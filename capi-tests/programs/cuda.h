@@ -62,6 +62,8 @@ static struct {
     int (*cuMemcpyDtoH_v2)(void *to, CUdeviceptr from, size_t bytes);
     int (*cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
     int (*cuMemcpyDtoHAsync_v2)(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
+    int (*cuMemcpyDtoDAsync_v2)(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+    int (*cuMemsetD32Async)(CUdeviceptr to, unsigned value, size_t count, CUstream stream);
     int (*cuStreamCreate)(CUstream *stream, unsigned flags);
     int (*cuStreamDestroy_v2)(CUstream stream);
     int (*cuStreamSynchronize)(CUstream stream);
@@ -141,6 +143,8 @@ static inline int cuda_load(void)
     CUDA_FIND(cuda, cuMemcpyDtoH_v2, "cuMemcpyDtoH_v2", 1);
     CUDA_FIND(cuda, cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync_v2", 1);
     CUDA_FIND(cuda, cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync_v2", 1);
+    CUDA_FIND(cuda, cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync_v2", 1);
+    CUDA_FIND(cuda, cuMemsetD32Async, "cuMemsetD32Async", 1);
     CUDA_FIND(cuda, cuStreamCreate, "cuStreamCreate", 1);
     CUDA_FIND(cuda, cuStreamDestroy_v2, "cuStreamDestroy_v2", 1);
     CUDA_FIND(cuda, cuStreamSynchronize, "cuStreamSynchronize", 1);

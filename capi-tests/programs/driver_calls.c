@@ -5,7 +5,8 @@
  *   stream=0  no stream is given: each waits for the context
  *   stream=1  a stream is given
  *
- * Nothing leaves the device cache, so that no other thread calls the driver meanwhile.
+ * Nothing leaves the device cache, so that no other thread calls the driver meanwhile; but the one that waits for ordered
+ * copies (stream_ordered), once a call.
  */
 #include "cuda.h"
 
@@ -45,11 +46,13 @@ int main(int argc, char **argv)
         OK(VELOC_Set_stream(stream));
     for (int version = 0; version < 3; version++)
         OK(VELOC_Checkpoint("calls", version));
+    OK(VELOC_Checkpoint_wait());
     softcuda.reset_counts();
     OK(VELOC_Checkpoint("calls", 3));
     unsigned long made = total(0);
     printf("checkpoint %lu\n", made);
     total(1);
+    OK(VELOC_Checkpoint_wait());
     softcuda.reset_counts();
     OK(VELOC_Restart("calls", 3));
     unsigned long restored = total(0);

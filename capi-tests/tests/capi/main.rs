@@ -37,6 +37,7 @@ mod kill;
 mod mistakes;
 mod mpi;
 mod no_room;
+mod ordered;
 mod other_users;
 mod pinning;
 mod places;

@@ -41,11 +41,6 @@ impl MemoryCopy {
     pub(crate) fn filling(extents: Arc<[Extent]>) -> Self {
         MemoryCopy { stage: Stage::Filling, extents, ..MemoryCopy::default() }
     }
-
-    /// The state after a failed copy.
-    pub(crate) fn failed() -> Self {
-        MemoryCopy { stage: Stage::Failed, ..MemoryCopy::default() }
-    }
 }
 
 /// The bytes of one part.
@@ -212,8 +207,8 @@ pub(crate) struct Entry {
     pub place: Option<Box<AggregatePart>>,
     /// Its state in the lifecycle.
     pub life: Life,
-    /// Whether bytes of a part are still being copied from the application's memory to the staging level (a
-    /// deferred capture), indexed by [`Part`].
+    /// Whether bytes of a part are still being copied from the application's memory (a deferred capture), indexed by
+    /// [`Part`].
     pub arriving: [bool; 2],
     /// The process that copies the bytes of a deferred capture, if one does: it also says in the ledger
     /// that they have arrived. 0: none.

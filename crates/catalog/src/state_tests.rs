@@ -21,15 +21,17 @@ use proptest::prelude::*;
 
 use crate::FileLevel;
 use policy::order::RestoreOrder;
-use world::{Job0, Third, World, GRANULE, NAME, THIRD_GRANULE};
+use world::{How, Job0, Third, World, GRANULE, NAME, THIRD_GRANULE};
 
 #[derive(Clone, Debug)]
 enum Step {
     Map,
-    Capture(i32, u64, u64, bool),
+    Capture(i32, u64, u64, How),
     Begin,
     End(usize, bool),
     Restore(i32),
+    /// Restores a version; the device reads it later.
+    RestoreInOrder(i32),
     /// Restores a version, with the position of its next read.
     RestoreExpecting(i32, Option<u64>),
     Hint(i32),
@@ -46,14 +48,18 @@ enum Step {
     Pack(usize),
 }
 
+fn how() -> impl Strategy<Value = How> {
+    prop_oneof![2 => Just(How::Now), 1 => Just(How::Deferred), 2 => Just(How::Ordered)]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => Just(Step::Map),
-        6 => (0..12i32, 0..40u64, 0..16u64, prop::bool::weighted(0.3))
-            .prop_map(|(v, d, h, deferred)| Step::Capture(v, d, h, deferred)),
+        6 => (0..12i32, 0..40u64, 0..16u64, how()).prop_map(|(v, d, h, how)| Step::Capture(v, d, h, how)),
         6 => Just(Step::Begin),
         6 => (0..8usize, prop::bool::weighted(0.1)).prop_map(|(j, f)| Step::End(j, f)),
-        4 => (0..12i32).prop_map(Step::Restore),
+        3 => (0..12i32).prop_map(Step::Restore),
+        3 => (0..12i32).prop_map(Step::RestoreInOrder),
         2 => (0..12i32, prop::option::of(0..20u64))
             .prop_map(|(v, next)| Step::RestoreExpecting(v, next)),
         2 => (0..12i32).prop_map(Step::Hint),
@@ -109,17 +115,18 @@ fn job() -> impl Strategy<Value = Job0> {
 fn make(world: &mut World, job: Job0, step: Step) {
     match step {
         Step::Map => world.map(),
-        Step::Capture(version, device, host, deferred) => {
+        Step::Capture(version, device, host, how) => {
             let device = if job.device == 0 { 0 } else { device };
             if device + host > 0 {
-                world.capture_from(version, [device, host], deferred);
+                world.capture_from(version, [device, host], how);
             }
         }
         Step::Begin => drop(world.begin_jobs()),
         Step::End(which, fails) => world.end_job(which, fails),
         Step::Restore(version) => world.restore(version),
+        Step::RestoreInOrder(version) => world.restore_in_order(version),
         Step::RestoreExpecting(version, next) => {
-            world.restore_and(version, |state, id| {
+            world.restore_and(version, false, |state, id| {
                 state.up().end_restore_expecting(id, true, next);
             });
         }
@@ -236,7 +243,10 @@ proptest! {
         heir.expected.retain(|version, _| world.kept(*version).is_some());
         (heir.cleaned, heir.pruned) = (world.cleaned.clone(), world.pruned.clone());
         for step in more {
-            if let Step::Restore(version) | Step::RestoreExpecting(version, _) = step {
+            if let Step::Restore(version)
+            | Step::RestoreInOrder(version)
+            | Step::RestoreExpecting(version, _) = step
+            {
                 if !heir.expected.contains_key(&version) {
                     continue;
                 }

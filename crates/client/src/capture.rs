@@ -113,6 +113,9 @@ impl Taking<'_> {
             }
             None => None,
         };
+        if ways.is_some() {
+            engine.order_captures(&mut places)?;
+        }
         let release = |(id, region)| match region {
             Protected::Memory(memory) => Some((id, memory.terms.release?)),
             Protected::Object(_) => None,

@@ -170,6 +170,7 @@ impl Client {
         look_at_groups(&self.protection.regions);
         drop(self.offered.take());
         let engine = self.engine;
+        engine.await_ordered();
         // The next job gets what is in the host buffer, and need not wait until it is in files.
         let drain = drain && !engine.config().hands_over();
         let mut ending = self.processes.conclude(&engine, drain);

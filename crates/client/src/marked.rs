@@ -80,7 +80,8 @@ impl Marked<'_> {
         let _span = trace.span(Activity::Restore).of(name, version);
         self.open_own(name, version)?;
         // Memory that is restored again and again is checked once.
-        let recovered = self.client.recover_checked(&Selection::All, ProtectedMemory::was_writable);
+        let recovered =
+            self.client.recover_checked(&Selection::All, true, ProtectedMemory::was_writable);
         let Phase::Restart { restoring } = self.client.phase.take() else {
             return recovered;
         };

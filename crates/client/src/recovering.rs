@@ -26,12 +26,20 @@ pub(super) struct Prepared {
     messages: Option<(MessageLog, Vec<u8>)>,
     /// The device's context, until the bytes are there.
     inside: Option<Current>,
+    /// Copies stand in the order of the application's stream.
+    in_order: bool,
 }
 
 impl Prepared {
     /// Leaves the device's context, as other code is about to run.
     pub(super) fn leave(&mut self) {
         self.inside = None;
+    }
+
+    /// Has copies stand in the order of the application's stream, where the job has that.
+    pub(super) fn order(&mut self, engine: &Engine) -> Result<()> {
+        self.in_order = engine.orders()?;
+        Ok(())
     }
 }
 
@@ -140,7 +148,8 @@ impl Recovering<'_> {
         }
         check_writable(&of_host).map_err(|error| error.within(about("restoring".to_owned())))?;
         self.judge_lacking(restoring, selection)?;
-        Ok(Prepared { places, objects, messages, inside: call.into_inside() })
+        let inside = call.into_inside();
+        Ok(Prepared { places, objects, messages, inside, in_order: false })
     }
 
     /// Warns of selected regions that are protected and that the checkpoint does not have.
@@ -176,7 +185,7 @@ impl Recovering<'_> {
         let about = |text: String| {
             format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
         };
-        self.engine.restores().recover(restoring, &prepared.places)?;
+        self.engine.restores().recover(restoring, &prepared.places, prepared.in_order)?;
         prepared.leave();
         self.allow_replacing(restoring);
         for (id, object, bytes) in &prepared.objects {
@@ -205,7 +214,7 @@ impl Recovering<'_> {
         let chunks = restoring.regions.iter().filter(|region| is_chunk(region.id));
         for region in chunks.take(log.begin(bytes)?) {
             let place = log.place(region.id, region.size)?;
-            self.engine.restores().recover(restoring, &[place])?;
+            self.engine.restores().recover(restoring, &[place], false)?;
         }
         log.read(bytes, self.protection.regions.of(&restoring.name))
     }

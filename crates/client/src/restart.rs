@@ -20,8 +20,9 @@ impl Client {
         let _span = trace.span(Activity::Restore).of(name, version);
         let since = Instant::now();
         let mut prepared = self.open_restart(name, version, of, Some(&Selection::All))?;
-        let recovered =
-            prepared.as_mut().map_or(Ok(()), |prepared| self.recover_prepared(prepared));
+        let recovered = prepared.as_mut().map_or(Ok(()), |prepared| {
+            prepared.order(&self.engine).and_then(|()| self.recover_prepared(prepared))
+        });
         // Before the end, from which on the engine knows a version of an earlier job.
         let is_own = recovered.is_ok() && self.search().other(of).is_none();
         if let Some(prepared) = prepared.filter(|_| is_own) {
@@ -155,16 +156,21 @@ impl Client {
     pub fn recover(&mut self, selection: &Selection) -> Result<()> {
         let trace = self.engine.trace().clone();
         let _span = self.phase.span(&trace, Activity::Restore);
-        self.recover_checked(selection, |_, _| false)
+        self.recover_checked(selection, false, |_, _| false)
     }
 
-    /// Copies regions back. Memory that is `known` to be writable for so many bytes is not checked.
+    /// Copies regions back, `in_order` of the application's stream where the job has that. Memory that is `known` to be
+    /// writable for so many bytes is not checked.
     pub(super) fn recover_checked(
         &mut self,
         selection: &Selection,
+        in_order: bool,
         known: impl Fn(&ProtectedMemory, u64) -> bool,
     ) -> Result<()> {
         let mut prepared = self.recovering().prepare(self.phase.restoring()?, selection, known)?;
+        if in_order {
+            prepared.order(&self.engine)?;
+        }
         self.recover_prepared(&mut prepared)
     }
 

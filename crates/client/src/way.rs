@@ -113,7 +113,7 @@ fn possible(
 ) -> std::result::Result<Capture, (Capture, Why)> {
     let (address, len) = (memory.address, memory.len);
     let without_protection = match wanted {
-        Capture::Copy | Capture::Lent => return Ok(wanted),
+        Capture::Copy | Capture::Lent | Capture::Ordered => return Ok(wanted),
         Capture::Fork => None,
         Capture::Protect => match engine.captures().can_freeze() {
             Ok(()) if mappings.have_anonymous(address, len) => return Ok(wanted),

@@ -376,6 +376,14 @@ pub const KEYS: &[Key] = &[
                   choose.",
     },
     Key {
+        name: "stream_ordered",
+        task: Task::Preparation,
+        values: "true or false",
+        role: Role::Default("false"),
+        meaning: "Checkpoints and restarts of device memory do not wait: their copies stand between what the stream of \
+                  VELOC_Set_stream has and what it gets later, and the call returns. See the guide, GPU memory.",
+    },
+    Key {
         name: "host_capture",
         task: Task::Preparation,
         values: "auto, copy, protect or fork",

@@ -161,6 +161,8 @@ pub struct Config {
     pub host_cache_size: Option<u64>,
     /// How host memory gets to the host buffer; `None`: the library chooses for each checkpoint.
     pub host_capture: Option<Capture>,
+    /// Copies of device memory stand in the order of the application's stream, and no call waits for them.
+    pub stream_ordered: bool,
     /// Bytes of the device cache that are mapped at a time, more than 0.
     pub gpu_chunk_size: u64,
     /// The checkpoints are of no use after the run, so they need not reach a file.

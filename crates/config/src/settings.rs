@@ -184,6 +184,7 @@ impl SettingsByKey {
                 .required("ec_parity", origin, |text| value::count_from(text, 1, ec_group - 1))?,
             failure_domain: self.read("failure_domain", |text| Ok(text.to_owned()))?,
             host_capture: self.required("host_capture", origin, value::host_capture)?,
+            stream_ordered: self.required("stream_ordered", origin, value::switch)?,
             verify_captures: self.required("verify_captures", origin, value::switch)?,
             print_errors: self.required("print_errors", origin, value::print_errors)?,
             file: None,

@@ -62,6 +62,7 @@ fn defaults() {
             ec_parity: 1,
             failure_domain: None,
             host_capture: Some(Capture::Copy),
+            stream_ordered: false,
             print_errors: PrintErrors::Auto,
             file: None,
         }
@@ -80,7 +81,7 @@ fn every_key_is_read() {
          watchdog_interval = 7\nmax_parallelism = 4\nlog_prefix = /l\nrun_directory = /r\nsync_files = full\n\
          persistent_interval = -1\nincremental_chain = 5\nmax_versions = 3\nscratch_versions = 2\nproof = accept\nchksum = true\n\
          meta = /m\naggregated = true\nec_interval = 60\nec_group = 4\n\
-         ec_parity = 3\nfailure_domain = rack 7\nprint_errors = no\nhost_capture = fork\n",
+         ec_parity = 3\nfailure_domain = rack 7\nprint_errors = no\nhost_capture = fork\nstream_ordered = yes\n",
         &[],
     )
     .unwrap();
@@ -127,6 +128,7 @@ fn every_key_is_read() {
             ec_parity: 3,
             failure_domain: Some("rack 7".into()),
             host_capture: Some(Capture::Fork),
+            stream_ordered: true,
             print_errors: PrintErrors::Never,
             file: None,
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::api::*;
 use errors::{Error, ErrorKind, Result};
 use os::mapping::Mapping;
-use os::sync::{Condvar, Mutex};
+use os::sync::{Condvar, Mutex, MutexGuard};
 
 /// The unit in which memory is mapped.
 const GRANULARITY: u64 = 64 << 10;
@@ -75,6 +75,8 @@ pub struct HostDevice {
     state: Mutex<HostDeviceState>,
     /// How many copies were done.
     done: Arc<(Mutex<u64>, Condvar)>,
+    /// Held while no copy is to be made.
+    held: Arc<Mutex<()>>,
 }
 
 impl HostDevice {
@@ -95,6 +97,11 @@ impl HostDevice {
     /// Lets the operation of this name fail once, after so many calls that do not.
     pub fn fail(&self, operation: &'static str, after: u32) {
         self.state.lock().failing = Some((operation, after));
+    }
+
+    /// Makes no copy until the guard is dropped.
+    pub fn hold(&self) -> MutexGuard<'_, ()> {
+        self.held.lock()
     }
 
     /// How many address ranges, mappings, registrations and handles were made and not given back.
@@ -133,10 +140,11 @@ impl HostDevice {
     /// The queue, whose thread ends with the device.
     fn start(&self) -> Sender<[u64; 3]> {
         let (queue, copies) = channel::<[u64; 3]>();
-        let shared = self.done.clone();
+        let (shared, held) = (self.done.clone(), self.held.clone());
         thread::spawn(move || {
             for [to, from, len] in copies {
                 thread::sleep(MOMENT);
+                let _held = held.lock();
                 // SAFETY: the promise of who queued it; device memory was found to be there.
                 unsafe {
                     std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, len as usize);

@@ -141,6 +141,13 @@ impl Drop for Event {
 pub struct ApplicationStream(StreamHandle);
 
 impl ApplicationStream {
+    /// Makes work that the application queues later wait for the event.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        // SAFETY: the event is alive, and the application promised to keep its stream.
+        unsafe { event.device.api().wait_for_event(self.0, event.raw) }
+            .map_err(|error| error.within(format!("the stream {:#x}", self.0 .0)))
+    }
+
     /// Takes the handle, if it is a stream of this device's context.
     ///
     /// # Safety

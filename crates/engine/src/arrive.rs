@@ -10,15 +10,19 @@ use super::run::{Run, Way};
 use super::shared::{Capturing, Restores, Shared};
 use super::verify::ExpectedRun;
 use crate::monitor::Worker;
-use catalog::state::{MoveEnd, State};
+use catalog::state::{Arrival, MoveEnd, State};
 use device::PAGEABLE;
 use errors::Result;
+use policy::capture::Capture;
 use trace::metrics::Cause;
 
 impl Capturing<'_> {
     /// Defers the copies of these runs, to begin after the application's own queued work on them.
     pub(super) fn defer(&self, open: &mut Open, mut runs: Vec<Run>) -> Result<()> {
-        if runs.iter().any(|run| run.place.kind != PAGEABLE) {
+        let ordered = |run: &Run| run.place.capture == Capture::Ordered;
+        if runs.iter().all(ordered) {
+            // The device waits for that work itself.
+        } else if runs.iter().any(|run| run.place.kind != PAGEABLE) {
             let (_current, own) = self.shared.device_side.await_application()?;
             if self.shared.config.verify_captures {
                 open.deferred.expected.append(&mut ExpectedRun::of(Some(&own), &runs)?);
@@ -26,7 +30,12 @@ impl Capturing<'_> {
         } else if self.shared.config.verify_captures {
             open.deferred.expected.append(&mut ExpectedRun::of(None, &runs)?);
         }
+        let is_ordered = runs.iter().all(ordered);
         open.deferred.runs.append(&mut runs);
+        // What the stream gets later may change them.
+        if is_ordered {
+            self.begin_deferred(open)?;
+        }
         Ok(())
     }
 
@@ -49,12 +58,23 @@ impl Capturing<'_> {
     /// Commits a checkpoint and leaves its deferred capture, if any, to the worker.
     pub(super) fn commit_deferred(&self, open: &mut Open, persist: bool) {
         let arriving = open.deferred.parts();
+        let ordered = open.deferred.event();
         if arriving.contains(&true) {
             self.shared.captures.deferred.keep(open.id, std::mem::take(&mut open.deferred));
         }
         let (id, regions) = (open.id, std::mem::take(&mut open.regions));
-        self.shared
-            .step_counted(|state| state.captures().commit_deferred(id, regions, arriving, persist));
+        let Some(event) = ordered else {
+            self.shared.step_counted(|state| {
+                state.captures().commit_deferred(id, regions, arriving, persist);
+            });
+            return;
+        };
+        let arrival = self
+            .shared
+            .step_counted(|state| state.captures().commit_arriving(id, regions, arriving, persist));
+        if let Some(arrival) = arrival {
+            self.shared.watch_capture(event, arrival);
+        }
     }
 }
 
@@ -79,29 +99,43 @@ pub(crate) fn arrive(shared: &Shared) -> Result<()> {
     while let Some(arrival) =
         shared.catalog.next(Worker::Arrive, |state| state.captures().next_arrival())
     {
-        let Some(mut deferred) = shared.captures.deferred.take(arrival.id) else { continue };
+        shared.arrive(&arrival, Ok(()));
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// Ends a deferred capture. If the copies that its call has queued are not known to have ended (`seen`), its room is
+    /// never reused.
+    pub(super) fn arrive(&self, arrival: &Arrival, seen: Result<()>) {
+        let Some(mut deferred) = self.captures.deferred.take(arrival.id) else { return };
+        let about = about(&arrival.name, arrival.version);
         // Each has to end, also after a failure.
         let mut all = Ok(0);
         for begun in deferred.begun.drain(..) {
-            let ahead = begun.finish(shared, &arrival);
+            let ahead = match &seen {
+                Ok(()) => begun.finish(self, arrival),
+                Err(error) => {
+                    // Its end would wait for them.
+                    std::mem::forget(begun);
+                    Err(MoveEnd::Stranded(about(error.clone())))
+                }
+            };
             all = all.and_then(|before| ahead.map(|ahead| before + ahead));
         }
-        shared.captures.count_arrival(all.as_ref().ok().copied());
-        let end = all.and_then(|_| {
-            let failed = |error| MoveEnd::Failed(about(&arrival.name, arrival.version)(error));
-            verify(shared, &deferred).map_err(failed)
-        });
+        self.captures.count_arrival(all.as_ref().ok().copied());
+        let end = all
+            .and_then(|_| verify(self, &deferred).map_err(|error| MoveEnd::Failed(about(error))));
         let end = end.err().unwrap_or(MoveEnd::Done);
-        if let MoveEnd::Failed(error) = &end {
+        if let MoveEnd::Failed(error) | MoveEnd::Stranded(error) = &end {
             // The next call returns it. The process may be killed before.
             log::info!("not captured: {error}");
         }
-        shared.captures.deferred.ended(arrival.id);
+        self.captures.deferred.ended(arrival.id);
         // Before others learn that all is done.
-        shared.capturing().end(deferred);
-        shared.catalog.step(|state| state.captures().arrived(arrival.id, end));
+        self.capturing().end(deferred);
+        self.catalog.step(|state| state.captures().arrived(arrival.id, end));
     }
-    Ok(())
 }
 
 /// Compares what has arrived with what the memory was in the call, with `verify_captures`.

@@ -162,7 +162,7 @@ fn restored(engine: &Engine, version: i32, len: usize) -> Result<Vec<u8>> {
     let restoring = restores.begin_restore("x", version, |_| Part::Host)?;
     let mut bytes = vec![0; len];
     let place = Place::plain(1, bytes.as_mut_ptr(), bytes.len());
-    let recovered = restores.recover(&restoring, &[place]);
+    let recovered = restores.recover(&restoring, &[place], false);
     restores.end_restore(restoring, recovered.is_ok());
     recovered.map(|_| bytes)
 }

@@ -1,5 +1,4 @@
-//! Deferred captures: the application leaves a region unchanged until it is released, so that a worker can
-//! copy it to the host buffer after the checkpoint call has returned.
+//! Deferred captures: what is copied after the checkpoint call has returned, by a worker or by the device.
 //!
 //! The catalog has the checkpoint with incomplete bytes. The deferred capture ends in any case: by the
 //! worker, by the call that aborted the checkpoint, or with the job.
@@ -15,6 +14,7 @@ use super::shared::Shared;
 use super::verify::ExpectedRun;
 use catalog::state::{Arrival, MoveEnd};
 use catalog::Id;
+use device::Event;
 use errors::{Error, Result};
 use os::sync::Mutex;
 use policy::capture::Capture;
@@ -34,7 +34,12 @@ pub(super) trait BegunCapture: Debug + Send {
     /// The runs.
     fn runs(&self) -> &[Run];
 
-    /// Brings them to the host buffer, or waits until they are there. Returns the bytes that were copied because the
+    /// The event behind their copies, if its call has queued them.
+    fn event(&self) -> Option<&Arc<Event>> {
+        None
+    }
+
+    /// Brings them to their level, or waits until they are there. Returns the bytes that were copied because the
     /// application was about to write to them.
     ///
     /// # Errors
@@ -68,6 +73,11 @@ impl DeferredCapture {
     /// Whether nothing is deferred.
     pub(super) fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.begun.is_empty()
+    }
+
+    /// The event behind the copies that its call has queued, if it has.
+    pub(super) fn event(&self) -> Option<Arc<Event>> {
+        self.begun.iter().find_map(|begun| begun.event()).cloned()
     }
 
     /// Takes the deferred runs that are captured in this way.

@@ -64,6 +64,11 @@ impl DeviceSide {
         *self.stream.lock() = stream;
     }
 
+    /// The stream that the application has handed over.
+    pub(crate) fn given_stream(&self) -> Option<ApplicationStream> {
+        *self.stream.lock()
+    }
+
     /// The device, if there are device pointers or bytes in the device cache.
     pub(crate) fn attached(&self) -> Result<&Attached> {
         self.attached.get().ok_or_else(|| Error::new(ErrorKind::Internal, "there is no device"))
@@ -118,8 +123,7 @@ impl DeviceSide {
         device: &Device,
         own: &ApplicationLane,
     ) -> Result<Option<Closed<'_>>> {
-        let given = *self.stream.lock();
-        if let Some(application) = given {
+        if let Some(application) = self.given_stream() {
             own.after.record_in(application)?;
             own.lane.stream().wait(&own.after)?;
             return Ok(None);

@@ -10,10 +10,11 @@ use crate::compressed_tests;
 use crate::place::Place;
 use crate::Engine;
 use catalog::level::LevelSpec;
+use catalog::state::State;
 use catalog::Level;
 use config::Config;
 use device::host::HostDevice;
-use device::{Device, DeviceRange, Pointer};
+use device::{ApplicationStream, Device, DeviceRange, Pointer, Stream};
 use errors::Result;
 use levels::store::Store;
 use policy::capture::Capture;
@@ -94,13 +95,31 @@ impl Job {
         let place = self.place();
         let restoring =
             self.engine.shared.restores().begin_restore("x", version, |_| place.part)?;
-        let recovered = self.engine.shared.restores().recover(&restoring, &[place]);
+        let recovered = self.engine.shared.restores().recover(&restoring, &[place], false);
         self.engine.shared.restores().end_restore(restoring, recovered.is_ok());
         recovered?;
         let wrong =
             self.bytes().iter().enumerate().find(|(at, byte)| **byte != content(version, *at));
         assert_eq!(wrong, None, "version {version}");
         Ok(())
+    }
+
+    /// Takes a checkpoint, or restores one, in the order of the stream; what that writes is not looked at.
+    fn in_order(&mut self, version: i32, restores: bool) {
+        let shared = &self.engine.shared;
+        let mut places = [self.place()];
+        if restores {
+            let place = places[0];
+            let restoring = shared.restores().begin_restore("x", version, |_| place.part).unwrap();
+            let in_order = self.engine.orders().unwrap();
+            shared.restores().recover(&restoring, &places, in_order).unwrap();
+            shared.restores().end_restore(restoring, true);
+            return;
+        }
+        let mut open = self.engine.begin("x", version).unwrap();
+        self.engine.order_captures(&mut places).unwrap();
+        shared.capturing().capture(&mut open, &places, Vec::new()).unwrap();
+        shared.capturing().commit(open).unwrap();
     }
 
     fn moved(&self, from: Stop, to: Stop) -> u64 {
@@ -118,6 +137,41 @@ impl Job {
 
 fn content(version: i32, at: usize) -> u8 {
     (version as usize * 31 + at % 241) as u8
+}
+
+/// Catches an end of the job that waits for ever for a stream that stands still, a version that exists though its copy was
+/// given up, and room that is free though the device may still use it.
+#[test]
+fn ordered_copies_that_do_not_end_are_given_up_by_name() {
+    let text = "mode = async\nephemeral = true\ngpu_cache_size = 1M\nhost_cache_size = 0\nstream_ordered = true\n";
+    let mut job = Job::of(text, CHECKPOINT, false, Vec::new());
+    let device = job.engine.shared.device_side.attached().unwrap().device.clone();
+    let stream = Stream::new(&device).unwrap();
+    // SAFETY: it outlives the job.
+    let given = unsafe { ApplicationStream::new(&device, stream.raw()) }.unwrap();
+    job.engine.device_side().set_stream(Some(given));
+    job.in_order(1, false);
+    job.engine.await_ordered();
+    let api = job.api.clone();
+    let held = api.hold();
+    job.in_order(1, true);
+    job.in_order(2, false);
+    job.engine.shared.give_up_ordered(Duration::ZERO);
+    let catalog = &job.engine.shared.catalog;
+    let error = catalog.step(State::take_failure).unwrap().to_string();
+    assert!(
+        error.contains("version 1: restoring") && error.contains("VELOC_Set_stream"),
+        "{error}"
+    );
+    assert_eq!(catalog.read(|state| state.checkpoints().find("x", 2)), None);
+    catalog.step(|state| state.removal().withdraw("x", 1));
+    let used = catalog.read(|state| state.levels().used(Level::DEVICE));
+    assert!(used >= 2 * CHECKPOINT as u64, "{used} bytes are kept");
+    assert_eq!(catalog.read(State::check), Ok(()));
+    drop(held);
+    drop(stream);
+    drop(device);
+    job.end();
 }
 
 /// Catches a copy that is not waited for, goes elsewhere, or uses CUDA; a cache that is not mapped, and
@@ -301,7 +355,7 @@ fn restores_come_after_the_work_that_is_queued() {
         }
         let restores = job.engine.shared.restores();
         let restoring = restores.begin_restore("x", version, |_| catalog::Part::Host).unwrap();
-        restores.recover(&restoring, &[place]).unwrap();
+        restores.recover(&restoring, &[place], false).unwrap();
         restores.end_restore(restoring, true);
         stream.synchronize().unwrap();
         if buffer[0] != version as u8 + 1 {

@@ -53,6 +53,8 @@ pub struct Engine {
     pub(super) workers: Mutex<Vec<JoinHandle<()>>>,
     /// The worker for deferred captures, once there is one.
     arrival_worker: OnceCell<()>,
+    /// The worker that waits for ordered copies, once there is one.
+    pub(super) ordered_worker: OnceCell<()>,
 }
 
 /// An engine for those who only end it.
@@ -209,7 +211,12 @@ impl Engine {
     }
 
     fn of(shared: Arc<Shared>) -> Engine {
-        Engine { shared, workers: Mutex::new(Vec::new()), arrival_worker: OnceCell::new() }
+        Engine {
+            shared,
+            workers: Mutex::new(Vec::new()),
+            arrival_worker: OnceCell::new(),
+            ordered_worker: OnceCell::new(),
+        }
     }
 
     fn start_workers(&self, device: Option<Device>) -> Result<()> {

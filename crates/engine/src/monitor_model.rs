@@ -11,6 +11,7 @@ use std::sync::Arc;
 use shuttle::sync::Mutex;
 use shuttle::thread;
 
+use crate::calls::Calls;
 use crate::monitor::{Catalog, Worker};
 use catalog::level::LevelSpec;
 use catalog::space::{cut, side_by_side};
@@ -28,6 +29,14 @@ struct Job {
     memory: Vec<Mutex<Vec<u8>>>,
     /// Where in the host buffer the bytes of a deferred capture belong.
     deferred: Mutex<HashMap<Id, Vec<u64>>>,
+    /// What the device has still to copy.
+    device: Calls<(), Ordered>,
+}
+
+/// Copies that the device makes behind their call.
+enum Ordered {
+    Capture(Arrival),
+    Restore(Id, i32, Source),
 }
 
 impl Job {
@@ -68,6 +77,7 @@ impl Job {
             catalog: Catalog::new(state),
             memory: sizes.iter().map(|&bytes| Mutex::new(vec![0; bytes as usize])).collect(),
             deferred: Mutex::new(HashMap::new()),
+            device: Calls::default(),
         })
     }
 
@@ -173,9 +183,67 @@ impl Job {
                 self.level(level).lock().unwrap()[at as usize] = version as u8 + 1;
             }
         }
-        self.catalog
-            .step(|state| state.captures().commit_deferred(id, vec![region], arriving, true));
+        if !deferred || level == Level::HOST {
+            self.catalog
+                .step(|state| state.captures().commit_deferred(id, vec![region], arriving, true));
+            return Ok(());
+        }
+        let commit =
+            |state: &mut State| state.captures().commit_arriving(id, vec![region], arriving, true);
+        let arrival = self.catalog.step(commit).unwrap();
+        self.device.add((), Ordered::Capture(arrival));
         Ok(())
+    }
+
+    /// Restores from the device cache: the device reads it later.
+    fn restore_in_order(&self, version: i32) {
+        let id = self.catalog.read(|state| state.checkpoints().find("x", version)).unwrap();
+        self.catalog.step(|state| state.up().begin_restore(id));
+        let acquired = self.catalog.wait(|state| match state.up().acquire(id, Part::Device) {
+            Acquire::Wait => None,
+            acquired => Some(acquired),
+        });
+        match acquired.unwrap() {
+            Acquire::Memory(source) if source.level == Level::DEVICE => {
+                self.device.add((), Ordered::Restore(id, version, source));
+            }
+            Acquire::Memory(source) => {
+                self.check(&source, version);
+                self.catalog.step(|state| state.up().release(id, Part::Device, source.level));
+            }
+            other => panic!("{other:?}"),
+        }
+        self.catalog.step(|state| state.up().end_restore(id, true));
+    }
+
+    fn check(&self, source: &Source, version: i32) {
+        for extent in cut(&source.extents, 0, LEN) {
+            for at in extent.offset..extent.offset + extent.len {
+                let byte = self.level(source.level).lock().unwrap()[at as usize];
+                assert_eq!(byte, version as u8 + 1, "version {version}");
+            }
+        }
+    }
+
+    /// The device carries out ordered copies, and the worker sees their end.
+    fn device(&self) {
+        while let Some((number, ())) = self.device.first() {
+            // Nobody gives it up.
+            match self.device.end(number).unwrap() {
+                Ordered::Capture(job) => {
+                    let room = self.deferred.lock().unwrap().remove(&job.id).unwrap();
+                    for at in room {
+                        self.level(Level::DEVICE).lock().unwrap()[at as usize] =
+                            job.version as u8 + 1;
+                    }
+                    self.catalog.step(|state| state.captures().arrived(job.id, MoveEnd::Done));
+                }
+                Ordered::Restore(id, version, source) => {
+                    self.check(&source, version);
+                    self.catalog.step(|state| state.up().release(id, Part::Device, source.level));
+                }
+            }
+        }
     }
 
     /// Copies deferred captures; each in `fails` fails.
@@ -209,12 +277,7 @@ impl Job {
             .unwrap();
         match acquired {
             Acquire::Memory(source) => {
-                for extent in cut(&source.extents, 0, LEN) {
-                    for at in extent.offset..extent.offset + extent.len {
-                        let byte = self.level(source.level).lock().unwrap()[at as usize];
-                        assert_eq!(byte, version as u8 + 1, "version {version}");
-                    }
-                }
+                self.check(&source, version);
                 self.catalog.step(|state| state.up().release(id, part, source.level));
             }
             Acquire::File => {}
@@ -402,6 +465,39 @@ fn deferred_captures_end_while_others_wait_for_them() {
     );
 }
 
+/// Checkpoints and restores whose copies the device makes behind their calls, in a device cache for two, with eviction,
+/// flushes, fetches, versions that are taken again and one that is dropped. Catches room and copies that are given away
+/// before the device has used them, and a wait that the end of a copy does not end.
+#[test]
+fn ordered_copies_keep_their_room_until_they_are_made() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(2 * LEN, 8 * LEN, false, true);
+            let workers = [
+                run(&job, |job| job.map(2 * LEN)),
+                run(&job, |job| job.flush(&[])),
+                run(&job, Job::fetch),
+                run(&job, Job::device),
+            ];
+            for version in 0..3 {
+                job.capture_from(version, Part::Device, Level::DEVICE, true).unwrap();
+            }
+            job.restore_in_order(2);
+            job.capture_from(2, Part::Device, Level::DEVICE, true).unwrap();
+            for version in (0..3).rev() {
+                job.restore_in_order(version);
+            }
+            job.catalog.step(|state| state.removal().withdraw("x", 1));
+            job.capture_from(3, Part::Device, Level::DEVICE, true).unwrap();
+            job.catalog.wait(|state| (!state.arriving()).then_some(())).unwrap();
+            job.restore(3, Part::Device);
+            job.device.stop();
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
 /// Hints that are given before their checkpoints are taken, one of which existed before: the fetches come in
 /// their order, and all hints are used. Catches hints that are lost or left over, and a fetch of a checkpoint
 /// that is being taken again.
@@ -517,6 +613,7 @@ fn a_store_that_compresses_is_tried_again_when_there_is_room() {
                 catalog: Catalog::new(state),
                 memory: [0, 2 * LEN, 8].map(|bytes| Mutex::new(vec![0; bytes as usize])).into(),
                 deferred: Mutex::new(HashMap::new()),
+                device: Calls::default(),
             });
             let workers = [run(&job, |job| job.pack_from(Level::HOST))];
             for version in 0..4 {

@@ -41,6 +41,8 @@ impl Drop for Open {
         if let Some(spool) = self.spool.take() {
             spool.discard();
         }
+        // Nothing may be copied any more when its room is free.
+        drop(std::mem::take(&mut self.deferred));
         self.shared.catalog.step(|state| state.captures().abort(self.id));
         self.shared.host_side.pace.call_ends();
     }

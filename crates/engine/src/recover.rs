@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::managed::Pieces;
+use super::ordered;
 use super::place::Place;
 use super::restore::{Owner, Restoring};
 use super::run::{about, Run, Way};
@@ -34,8 +35,9 @@ impl Drop for Reading<'_> {
 
 impl Restores<'_> {
     /// Restores regions to their current places in the application. Each place names a region of the
-    /// checkpoint and is large enough for it.
-    pub fn recover(&self, restoring: &Restoring, places: &[Place]) -> Result<()> {
+    /// checkpoint and is large enough for it. With `in_order`, copies from the device cache stand in the order of the
+    /// application's stream, and are not waited for ([`Engine::orders`](crate::Engine::orders)).
+    pub fn recover(&self, restoring: &Restoring, places: &[Place], in_order: bool) -> Result<()> {
         self.await_lent(places)?;
         let wanted: Vec<(&Region, &Place)> = places
             .iter()
@@ -56,7 +58,7 @@ impl Restores<'_> {
             let of_part: Vec<_> =
                 wanted.iter().filter(|(region, _)| region.part == part).copied().collect();
             if of_part.iter().any(|(region, _)| region.size > 0) {
-                self.recover_part(restoring, id, part, &of_part)
+                self.recover_part(restoring, id, part, &of_part, in_order)
                     .map_err(about(&restoring.name, restoring.version))?;
             }
         }
@@ -69,10 +71,17 @@ impl Restores<'_> {
         id: Id,
         part: Part,
         wanted: &[(&Region, &Place)],
+        in_order: bool,
     ) -> Result<()> {
         match self.acquire(id, part)? {
             Acquire::Memory(source) => {
-                let _reading = Reading { shared: self.shared, id, part, level: source.level };
+                let reading = Reading { shared: self.shared, id, part, level: source.level };
+                let is_plain = wanted.iter().all(|(_, place)| ordered::is_plain(place.kind));
+                if in_order && source.level == Level::DEVICE && is_plain {
+                    let runs = self.runs_out(&source, wanted)?;
+                    let of = (&*restoring.name, restoring.version);
+                    return self.shared.restore_in_order(reading, of, &runs);
+                }
                 self.copy_out(id, &source, wanted)
             }
             Acquire::File => self.read_file(restoring, wanted),
@@ -100,11 +109,15 @@ impl Restores<'_> {
 
     /// Copies from a level of memory to the application. The catalog keeps the source.
     fn copy_out(&self, id: Id, source: &Source, wanted: &[(&Region, &Place)]) -> Result<()> {
-        let whole = |region: &Region, place: &Place| Place { len: region.size, ..*place };
         if source.level > Level::HOST {
             let wanted = wanted.iter().map(|(region, place)| (region.offset, whole(region, place)));
             return self.shared.copy_by_store(source, &wanted.collect::<Vec<_>>());
         }
+        self.shared.copy(id, Way::Out, &self.runs_out(source, wanted)?)
+    }
+
+    /// The copies from device cache or host buffer.
+    fn runs_out(&self, source: &Source, wanted: &[(&Region, &Place)]) -> Result<Vec<Run>> {
         let mut runs = Vec::with_capacity(wanted.len());
         for (region, place) in wanted {
             let place = whole(region, place);
@@ -118,7 +131,7 @@ impl Restores<'_> {
                 runs.push(Run { place: piece, level: source.level, extents });
             }
         }
-        self.shared.copy(id, Way::Out, &runs)
+        Ok(runs)
     }
 
     /// Reads from a file to the application, which waits.
@@ -245,6 +258,11 @@ impl Shared {
             }
         }
     }
+}
+
+/// The place of a region that has its size in the checkpoint.
+fn whole(region: &Region, place: &Place) -> Place {
+    Place { len: region.size, ..*place }
 }
 
 /// Whether regions overlap in host memory.

@@ -7,6 +7,7 @@ use super::captures::Captures;
 use super::device_side::DeviceSide;
 use super::file_side::FileSide;
 use super::host_side::HostSide;
+use super::ordered::OrderedCopies;
 use super::succession::Succession;
 use super::telemetry::Telemetry;
 use crate::monitor::Catalog;
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) host_side: HostSide,
     pub(crate) file_side: FileSide,
     pub(crate) captures: Captures,
+    pub(crate) ordered: OrderedCopies,
     stopping: AtomicBool,
 }
 
@@ -80,6 +82,7 @@ impl Shared {
                 of.files,
             ),
             captures: Captures::new(telemetry.clone()),
+            ordered: OrderedCopies::default(),
             config,
             catalog,
             telemetry,
@@ -95,6 +98,7 @@ impl Shared {
         self.host_side.stop();
         self.succession.stop();
         self.file_side.stop();
+        self.ordered.stop();
     }
 
     pub(crate) fn capturing(&self) -> Capturing<'_> {

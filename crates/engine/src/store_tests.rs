@@ -140,7 +140,7 @@ fn checkpoints_overflow_to_one_more_level_and_come_back() {
             engine.shared.restores().begin_restore("x", version, |_| catalog::Part::Host).unwrap();
         let mut bytes = vec![99; CHECKPOINT];
         let place = Place::plain(1, bytes.as_mut_ptr(), bytes.len());
-        engine.shared.restores().recover(&restoring, &[place]).unwrap();
+        engine.shared.restores().recover(&restoring, &[place], false).unwrap();
         engine.shared.restores().end_restore(restoring, true);
         assert!(bytes.iter().all(|&byte| byte == version as u8), "version {version}");
     }

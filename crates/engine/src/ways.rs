@@ -3,6 +3,7 @@
 
 mod fork;
 mod lent;
+mod ordered;
 mod protect;
 
 use std::fmt::Debug;
@@ -33,10 +34,11 @@ trait Deferral: Debug {
 
 /// What captures in each way, in the order in which it begins and ends: frozen memory first, as the application may be
 /// waiting for it.
-const DEFERRALS: [(Capture, &(dyn Deferral + Sync)); 3] = [
+const DEFERRALS: [(Capture, &(dyn Deferral + Sync)); 4] = [
     (Capture::Protect, &protect::Protect),
     (Capture::Fork, &fork::Fork),
     (Capture::Lent, &lent::Lent),
+    (Capture::Ordered, &ordered::Ordered),
 ];
 
 /// Whether a run is captured behind the call.

@@ -29,8 +29,8 @@ pub struct Facts {
     pub forked: Option<(Duration, u64)>,
 }
 
-/// A way of capturing host memory: how the bytes of a region get to the host buffer. All but `Copy` are deferred
-/// captures: the checkpoint is committed with bytes still to come.
+/// A way of capturing: how the bytes of a region get to a level of memory. All but `Copy` are deferred captures: the
+/// checkpoint is committed with bytes still to come. `Ordered` is for device memory, the others are for the host's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Capture {
     /// The application's call copies them. What is not known is captured so.
@@ -42,6 +42,8 @@ pub enum Capture {
     Protect,
     /// A copy-on-write child of the process copies them: the application may change them at once.
     Fork,
+    /// The device copies them within its memory, between what the application's stream has and what it gets later.
+    Ordered,
 }
 
 /// What there is to know of a way: a row of the table.
@@ -63,7 +65,7 @@ pub struct Row {
 }
 
 /// All ways, in the order of [`Capture`].
-pub const ROWS: [Row; 4] = [
+pub const ROWS: [Row; 5] = [
     Row {
         way: Capture::Copy,
         word: "copy",
@@ -95,6 +97,14 @@ pub const ROWS: [Row; 4] = [
         reason: "host_capture = fork",
         may_change: true,
         survives_kill: true,
+    },
+    Row {
+        way: Capture::Ordered,
+        word: "ordered",
+        number: None,
+        reason: "stream_ordered",
+        may_change: true,
+        survives_kill: false,
     },
 ];
 

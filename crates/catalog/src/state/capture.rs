@@ -1,8 +1,8 @@
 //! Steps of a capture, from taking room to the finished checkpoint. Of a deferred capture bytes are still being copied
-//! from the application's memory to the staging level when it is committed.
+//! from the application's memory when it is committed.
 
 use super::{Arrival, Destination, MoveEnd, Reserve, State};
-use crate::entry::{Entry, FileCopy, Life, MemoryCopy, Stage};
+use crate::entry::{Entry, FileCopy, Life, Stage};
 use crate::ledger::{Slot, Standing};
 use crate::level::LevelSpec;
 use crate::space::Extent;
@@ -74,8 +74,8 @@ impl CaptureSteps<'_> {
         }
     }
 
-    /// Ends a checkpoint like [`CaptureSteps::commit`], but bytes of the parts in `arriving` have still to be copied
-    /// to the host buffer.
+    /// Ends a checkpoint like [`CaptureSteps::commit`], but bytes of the parts in `arriving` have still to be copied: a
+    /// worker finds it by [`next_arrival`](Self::next_arrival).
     pub fn commit_deferred(
         &mut self,
         id: Id,
@@ -83,22 +83,38 @@ impl CaptureSteps<'_> {
         arriving: [bool; 2],
         persist: bool,
     ) {
+        if self.commit_arriving(id, regions, arriving, persist).is_some() {
+            self.state.work.arrivals.push_back(id);
+            self.state.work.changes += 1;
+        }
+    }
+
+    /// The same where nothing is left to be done but to see the end of the copies. `None`: nothing is arriving.
+    pub fn commit_arriving(
+        &mut self,
+        id: Id,
+        regions: Vec<Region>,
+        arriving: [bool; 2],
+        persist: bool,
+    ) -> Option<Arrival> {
         if let Some(entry) = self.state.checkpoints.entries.get_mut(&id) {
             entry.arriving = arriving;
         }
         self.commit(id, regions, persist);
-        if arriving.contains(&true) && self.state.checkpoints.entries.contains_key(&id) {
-            self.state.work.arrivals.push_back(id);
-            self.state.work.incomplete.insert(id);
-            self.state.work.changes += 1;
-            // The memory is read until the deferred capture ends, whatever becomes of the checkpoint.
-            self.state.started(id, true);
-        }
+        let arrival = self.arrival(id).filter(|_| arriving.contains(&true))?;
+        self.state.work.incomplete.insert(id);
+        // The memory is read until the deferred capture ends, whatever becomes of the checkpoint.
+        self.state.started(id, true);
+        Some(arrival)
     }
 
     /// The next deferred capture to copy, oldest first.
     pub fn next_arrival(&mut self) -> Option<Arrival> {
         let id = self.state.work.arrivals.pop_front()?;
+        self.arrival(id)
+    }
+
+    fn arrival(&self, id: Id) -> Option<Arrival> {
         let entry = self.state.checkpoints.entries.get(&id)?;
         Some(Arrival { id, name: entry.name.clone(), version: entry.version })
     }
@@ -107,18 +123,19 @@ impl CaptureSteps<'_> {
     pub fn arrived(&mut self, id: Id, end: MoveEnd) {
         let mut lost = false;
         self.state.work.incomplete.remove(&id);
-        let staging = self.state.levels.staging;
         if let Some(entry) = self.state.checkpoints.entries.get_mut(&id) {
             let arriving = std::mem::take(&mut entry.arriving);
             entry.carrier = 0;
             let live = entry.life == Life::Live;
-            let space = &mut self.state.levels.levels[staging.index()].space;
             for part in PARTS.into_iter().filter(|&part| arriving[part as usize]) {
-                let copy = entry.part_mut(part).copy_mut(staging);
+                // It is complete nowhere, so that this is the only one.
+                let Some(level) = entry.part(part).first() else { continue };
+                let memory = &mut self.state.levels.levels[level.index()];
+                let copy = entry.part_mut(part).copy_mut(level);
                 match end {
                     MoveEnd::Done => copy.stage = Stage::Ready,
-                    MoveEnd::Failed(_) => space.release(&std::mem::take(copy).extents),
-                    MoveEnd::Stranded(_) => *copy = MemoryCopy::default(),
+                    MoveEnd::Failed(_) => memory.space.release(&std::mem::take(copy).extents),
+                    MoveEnd::Stranded(_) => memory.strand(copy),
                 }
             }
             if let MoveEnd::Failed(error) | MoveEnd::Stranded(error) = end {

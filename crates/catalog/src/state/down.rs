@@ -164,8 +164,8 @@ impl Down<'_> {
                 Err(error)
             }
             MoveEnd::Stranded(error) => {
-                // The room is never reused.
-                *copy = MemoryCopy::failed();
+                self.state.levels.levels[job.to.level.index()].strand(copy);
+                copy.stage = Stage::Failed;
                 entry.stranded = true;
                 Err(error)
             }

@@ -52,7 +52,7 @@ impl Compared {
 impl State {
     /// Checks every invariant; used by the tests after each step.
     ///
-    /// 1. Room: each byte of a level is free, set aside or in exactly one copy.
+    /// 1. Room: each byte of a level is free, set aside, stranded or in exactly one copy.
     /// 2. No data is lost: every part of a live checkpoint is complete somewhere, or in a deferred capture.
     /// 3. The lists agree with the entries.
     /// 4. Names and entries refer to each other.
@@ -61,7 +61,7 @@ impl State {
     /// 7. Only complete copies are read, and a copy that is read is not a victim.
     pub fn check(&self) -> std::result::Result<(), String> {
         for level in self.levels.all() {
-            let LevelState { spec, space, aside, .. } = self.levels.level(level);
+            let LevelState { spec, space, aside, stranded, .. } = self.levels.level(level);
             let copies = self.checkpoints.entries.values().flat_map(|entry| &entry.parts);
             let held = copies.flat_map(|part| part.copy(level).extents.iter().copied());
             let mut held: Vec<Extent> = held.collect();
@@ -70,7 +70,7 @@ impl State {
                 return Err(format!("{}: two copies overlap: {held:?}", spec.name));
             }
             let sum: u64 = held.iter().map(|extent| extent.len).sum();
-            if sum + aside + space.free() != space.capacity() {
+            if sum + aside + stranded + space.free() != space.capacity() {
                 return Err(format!("{}: {sum} held + {} free", spec.name, space.free()));
             }
         }

@@ -2,8 +2,7 @@
 //! catalog knows which levels there are.
 
 use super::State;
-use crate::entry::Entry;
-use crate::entry::{PartState, Readable};
+use crate::entry::{Entry, MemoryCopy, PartState, Readable};
 use crate::level::LevelSpec;
 use crate::space::{Extent, Space};
 use crate::{Id, Level, Part, MOST, PARTS};
@@ -18,6 +17,8 @@ pub(super) struct LevelState {
     pub(super) space: Space,
     /// Free room that nobody gets for now, as its pages are being given back to the system.
     pub(super) aside: u64,
+    /// Room that is never used again, as a copy to it could not be waited for.
+    pub(super) stranded: u64,
     /// Whether it will not grow any more.
     pub(super) complete: bool,
     /// Checkpoints that could be flushed from it. Consumed ones come last, the others in the order in which
@@ -41,6 +42,7 @@ impl LevelState {
         LevelState {
             space,
             aside: 0,
+            stranded: 0,
             complete: !spec.grows || spec.capacity == 0,
             spec,
             flush: BTreeSet::new(),
@@ -49,6 +51,12 @@ impl LevelState {
             starved: false,
             flushing: 0,
         }
+    }
+
+    /// Takes the room of a copy that could not be waited for.
+    pub(super) fn strand(&mut self, copy: &mut MemoryCopy) {
+        let extents = std::mem::take(copy).extents;
+        self.stranded += extents.iter().map(|extent| extent.len).sum::<u64>();
     }
 
     /// Whether `len` bytes would fit if it were empty.

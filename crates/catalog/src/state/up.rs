@@ -143,7 +143,8 @@ impl Up<'_> {
         }
     }
 
-    /// The source to read a part from, the nearest copy first.
+    /// The source to read a part from, the nearest copy first. It stays there until [`Up::release`], also behind the end of
+    /// the restore.
     pub fn acquire(&mut self, id: Id, part: Part) -> Acquire {
         let top = self.state.levels.top(part);
         let Some(entry) = self.state.checkpoints.entries.get_mut(&id) else {
@@ -160,6 +161,8 @@ impl Up<'_> {
         }
         copy.readers += 1;
         let extents = copy.extents.clone();
+        // It may be read longer than its restore lasts.
+        entry.busy += 1;
         if part == Part::Device {
             match level == top {
                 true => self.state.counts.device_hits += 1,
@@ -179,10 +182,11 @@ impl Up<'_> {
         if let Some(entry) = self.state.checkpoints.entries.get_mut(&id) {
             let copy = entry.part_mut(part).copy_mut(level);
             copy.readers -= 1;
+            entry.busy -= 1;
             self.state.work.in_flight -= 1;
             self.state.work.changes += 1;
             if entry.restoring == 0 {
-                self.state.reindex(id);
+                self.state.free_or_reindex(id);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Deferred captures.
 
-use super::world::{world, NAME};
+use super::world::{world, How, NAME};
 use crate::state::*;
 use crate::{Level, Part};
 
@@ -8,7 +8,7 @@ use crate::{Level, Part};
 #[test]
 fn a_deferred_checkpoint_is_there_once_it_has_arrived() {
     let mut world = world(0, 40, true, false);
-    assert!(world.capture_from(1, [0, 20], true));
+    assert!(world.capture_from(1, [0, 20], How::Deferred));
     assert!(!world.state.drained() && !world.state.has_work(Worker::Write));
     let id = world.state.checkpoints().find(NAME, 1).unwrap();
     world.state.up().begin_restore(id);
@@ -31,7 +31,7 @@ fn a_deferred_checkpoint_is_there_once_it_has_arrived() {
 #[test]
 fn files_come_in_the_order_of_taking() {
     let mut world = world(0, 60, true, false);
-    assert!(world.capture_from(1, [0, 20], true) && world.capture(2, [0, 20]));
+    assert!(world.capture_from(1, [0, 20], How::Deferred) && world.capture(2, [0, 20]));
     assert!(!world.state.has_work(Worker::Write) && world.state.down().next_write().is_none());
     world.begin_jobs();
     world.end_job(0, false);
@@ -73,7 +73,7 @@ fn a_deferred_capture_discards_nothing_and_waits_for_nothing() {
 #[test]
 fn a_deferred_capture_that_fails_or_is_replaced_leaves_nothing() {
     let mut world = world(0, 40, true, false);
-    assert!(world.capture_from(1, [0, 20], true));
+    assert!(world.capture_from(1, [0, 20], How::Deferred));
     let id = world.state.checkpoints().find(NAME, 1).unwrap();
     world.state.up().begin_restore(id);
     world.begin_jobs();
@@ -89,7 +89,7 @@ fn a_deferred_capture_that_fails_or_is_replaced_leaves_nothing() {
     world.state.up().end_restore(id, false);
     assert_eq!(world.state.levels().room(Level::HOST).1, 24);
     assert_eq!(world.state.take_failure(), None, "nobody wants it any more");
-    assert!(world.capture_from(2, [0, 20], true));
+    assert!(world.capture_from(2, [0, 20], How::Deferred));
     world.begin_jobs();
     while !world.jobs.is_empty() {
         world.end_job(0, true);

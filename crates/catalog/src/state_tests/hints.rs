@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::world::{world, Job, Job0, World, GRANULE, NAME};
+use super::how;
+use super::world::{world, How, Job, Job0, World, GRANULE, NAME};
 use crate::state::Content;
 use crate::{FileLevel, Part};
 use format::header::Header;
@@ -10,7 +11,7 @@ use policy::order::RestoreOrder;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Capture(i32, u64, u64, bool),
+    Capture(i32, u64, u64, How),
     Begin,
     End(usize, bool),
     Restore(i32),
@@ -23,8 +24,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0..5i32, 0..20u64, 0..16u64, any::<bool>())
-            .prop_map(|(v, d, h, deferred)| Step::Capture(v, d, h, deferred)),
+        6 => (0..5i32, 0..20u64, 0..16u64, how()).prop_map(|(v, d, h, how)| Step::Capture(v, d, h, how)),
         4 => Just(Step::Begin),
         4 => (0..8usize, prop::bool::weighted(0.2)).prop_map(|(j, f)| Step::End(j, f)),
         3 => (0..5i32).prop_map(Step::Restore),
@@ -66,10 +66,10 @@ proptest! {
         }
         for step in steps {
             match step {
-                Step::Capture(version, device, host, deferred) => {
+                Step::Capture(version, device, host, how) => {
                     let device = if memory.0 == 0 { 0 } else { device };
                     if device + host > 0 {
-                        world.capture_from(version, [device, host], deferred);
+                        world.capture_from(version, [device, host], how);
                     }
                 }
                 Step::Begin => drop(world.begin_jobs()),
@@ -171,7 +171,7 @@ fn what_does_not_arrive_gives_its_hints_back() {
     assert!(world.capture(1, [0, 10]));
     let old = world.state.checkpoints().find(NAME, 1).unwrap();
     world.hint(1);
-    assert!(world.capture_from(1, [0, 10], true));
+    assert!(world.capture_from(1, [0, 10], How::Deferred));
     world.hint(1);
     let arrival = world.state.captures().next_arrival().unwrap();
     world.jobs.push(Job::Arrive(arrival));

@@ -257,7 +257,7 @@ fn what_has_a_place_is_fetched_when_its_turn_comes() {
         world.everybody_works();
     }
     assert_eq!(on_device(&world), [5, 7]);
-    world.restore_and(7, |state, id| state.up().end_restore_expecting(id, true, None));
+    world.restore_and(7, false, |state, id| state.up().end_restore_expecting(id, true, None));
     for _ in 0..4 {
         world.everybody_works();
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::world::{world, Job, Job0, World, NAME};
+use super::world::{world, How, Job, Job0, World, NAME};
 use crate::ledger;
 use crate::state::Content;
 use crate::{Level, Part};
@@ -110,7 +110,7 @@ fn what_does_not_arrive_has_replaced_nothing() {
     let mut world = world(0, 400, true, false);
     assert!(world.capture(1, [0, 10]));
     let old = world.expected[&1].clone();
-    assert!(world.capture_from(1, [0, 10], true));
+    assert!(world.capture_from(1, [0, 10], How::Deferred));
     let arrival = world.state.captures().next_arrival().unwrap();
     world.jobs.push(Job::Arrive(arrival));
     world.end_job(0, true);

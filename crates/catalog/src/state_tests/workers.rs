@@ -57,24 +57,16 @@ impl World {
                 self.move_or_fail(&job, fails);
                 self.state.down().flush_done(&job, end);
             }
-            Job::Arrive(job) => {
-                let deferred = self.deferred.remove(&job.id).unwrap();
-                let was_there = self.state.checkpoints().find(NAME, job.version) == Some(job.id);
-                if !fails {
-                    for (room, bytes) in &deferred {
-                        self.put(self.state.levels().staging(), room, bytes);
-                    }
+            Job::Arrive(job) => self.arrive(&job, end),
+            Job::Ordered(job) => {
+                self.arrive(&job, if fails { MoveEnd::Stranded(failure()) } else { end });
+            }
+            Job::Reading(id, source, region, expected) => {
+                assert_eq!(self.bytes(&source, &region), expected, "room was used again");
+                if fails {
+                    self.state.captures().strand(id);
                 }
-                self.state.captures().arrived(job.id, end);
-                if fails && was_there {
-                    // The failure was reported, so this checkpoint does not exist. The one that it would have
-                    // replaced may.
-                    let older = self.state.checkpoints().find(NAME, job.version);
-                    match older.map(|older| self.captured[&older].clone()) {
-                        Some(older) => self.expected.insert(job.version, older),
-                        None => self.expected.remove(&job.version),
-                    };
-                }
+                self.state.up().release(id, region.part, source.level);
             }
             Job::Fetch(job) => {
                 self.move_or_fail(&job, fails);
@@ -148,6 +140,24 @@ impl World {
                 }
                 self.state.up().read_done(&job, &result);
             }
+        }
+    }
+
+    fn arrive(&mut self, job: &Arrival, end: MoveEnd) {
+        let deferred = self.deferred.remove(&job.id).unwrap();
+        let was_there = self.state.checkpoints().find(NAME, job.version) == Some(job.id);
+        let fails = end != MoveEnd::Done;
+        for (level, room, bytes) in deferred.iter().filter(|_| !fails) {
+            self.put(*level, room, bytes);
+        }
+        self.state.captures().arrived(job.id, end);
+        if fails && was_there {
+            // The failure was reported, so this checkpoint does not exist. The one that it would have replaced may.
+            let older = self.state.checkpoints().find(NAME, job.version);
+            match older.map(|older| self.captured[&older].clone()) {
+                Some(older) => self.expected.insert(job.version, older),
+                None => self.expected.remove(&job.version),
+            };
         }
     }
 

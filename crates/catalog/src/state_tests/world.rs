@@ -24,10 +24,25 @@ pub(super) enum Job {
     Read(FileJob),
     Persist(PersistJob),
     Arrive(Arrival),
+    /// A capture whose copies the device makes.
+    Ordered(Arrival),
+    /// A restore whose copies the device makes: what it reads, and what that has to be.
+    Reading(Id, Source, Region, Vec<u8>),
 }
 
-/// The bytes of a deferred capture, and where in the host buffer they belong.
-pub(super) type Deferred = Vec<(Vec<Extent>, Vec<u8>)>;
+/// How bytes are captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// In the call.
+    Now,
+    /// Those for the host buffer behind it.
+    Deferred,
+    /// Those for the device cache behind it.
+    Ordered,
+}
+
+/// The bytes of a deferred capture, and where they belong.
+pub(super) type Deferred = Vec<(Level, Vec<Extent>, Vec<u8>)>;
 
 pub(super) struct World {
     pub(super) state: State,
@@ -243,11 +258,11 @@ impl World {
 
     /// Takes one checkpoint as the engine does. False: there is no room.
     pub(super) fn capture(&mut self, version: i32, lens: [u64; 2]) -> bool {
-        self.capture_from(version, lens, false)
+        self.capture_from(version, lens, How::Now)
     }
 
-    /// Takes one checkpoint; with `deferred`, bytes for the host buffer are copied later.
-    pub(super) fn capture_from(&mut self, version: i32, lens: [u64; 2], deferred: bool) -> bool {
+    /// Takes one checkpoint.
+    pub(super) fn capture_from(&mut self, version: i32, lens: [u64; 2], how: How) -> bool {
         let id = self.state.captures().open(NAME, version);
         let Ok(to) = self.state.destination(lens) else {
             self.state.captures().abort(id);
@@ -290,9 +305,14 @@ impl World {
                     }
                 };
                 let room: Vec<Extent> = cut(&extents, 0, len).collect();
-                if deferred && level == self.state.levels().staging() {
+                let is_later = match how {
+                    How::Now => false,
+                    How::Deferred => level == self.state.levels().staging(),
+                    How::Ordered => level == Level::DEVICE,
+                };
+                if is_later {
                     arriving[part as usize] = true;
-                    later.push((room, bytes.clone()));
+                    later.push((level, room, bytes.clone()));
                 } else {
                     self.put(level, &room, &bytes);
                 }
@@ -305,7 +325,12 @@ impl World {
             self.state.captures().commit_file(id, regions, None, true);
         } else {
             self.deferred.insert(id, later);
-            self.state.captures().commit_deferred(id, regions, arriving, true);
+            if how == How::Ordered {
+                let begun = self.state.captures().commit_arriving(id, regions, arriving, true);
+                self.jobs.extend(begun.map(Job::Ordered));
+            } else {
+                self.state.captures().commit_deferred(id, regions, arriving, true);
+            }
         }
         self.captured.insert(id, content.clone());
         self.expected.insert(version, content);
@@ -329,11 +354,21 @@ impl World {
 
     /// Restores a version. The result must be what was captured.
     pub(super) fn restore(&mut self, version: i32) {
-        self.restore_and(version, |state, id| state.up().end_restore(id, true));
+        self.restore_and(version, false, |state, id| state.up().end_restore(id, true));
+    }
+
+    /// Restores a version; what comes from the device cache is read later.
+    pub(super) fn restore_in_order(&mut self, version: i32) {
+        self.restore_and(version, true, |state, id| state.up().end_restore(id, true));
     }
 
     /// Restores a version, and calls `end` at the end.
-    pub(super) fn restore_and(&mut self, version: i32, end: impl FnOnce(&mut State, Id)) {
+    pub(super) fn restore_and(
+        &mut self,
+        version: i32,
+        in_order: bool,
+        end: impl FnOnce(&mut State, Id),
+    ) {
         let Some(id) = self.state.checkpoints().find(NAME, version) else {
             if self.expected.contains_key(&version) && !self.cleaned.contains(&version) {
                 // Only an ephemeral job without files may have discarded it, and only if consumed.
@@ -348,8 +383,10 @@ impl World {
         self.begin_jobs();
         let regions = self.state.checkpoints().regions(id).unwrap();
         for region in regions.iter() {
-            let found = self.read(id, region, version);
-            assert_eq!(found, self.expected[&version][&region.id], "version {version}");
+            let expected = self.expected[&version][&region.id].clone();
+            if let Some(found) = self.read(id, region, version, in_order.then_some(&expected)) {
+                assert_eq!(found, expected, "version {version}");
+            }
         }
         end(&mut self.state, id);
         let hints = self.hinted.get_mut(&version).filter(|hints| !hints.is_empty());
@@ -365,19 +402,31 @@ impl World {
         self.hinted.entry(version).or_default().push(self.hints);
     }
 
-    pub(super) fn read(&mut self, id: Id, region: &Region, version: i32) -> Vec<u8> {
+    /// The bytes of a region. `None`: they are in the device cache, and the device compares them with `later`.
+    pub(super) fn read(
+        &mut self,
+        id: Id,
+        region: &Region,
+        version: i32,
+        later: Option<&Vec<u8>>,
+    ) -> Option<Vec<u8>> {
         loop {
             match self.state.up().acquire(id, region.part) {
+                Acquire::Memory(source) if later.is_some() && source.level == Level::DEVICE => {
+                    let expected = later.cloned().unwrap_or_default();
+                    self.jobs.push(Job::Reading(id, source, *region, expected));
+                    return None;
+                }
                 Acquire::Memory(source) => {
                     let bytes = self.bytes(&source, region);
                     self.state.check().unwrap();
                     self.state.up().release(id, region.part, source.level);
-                    return bytes;
+                    return Some(bytes);
                 }
                 Acquire::File => {
                     let file = (NAME.to_string(), version);
                     let content = self.scratch.get(&file).or_else(|| self.persistent.get(&file));
-                    return content.unwrap()[&region.id].clone();
+                    return Some(content.unwrap()[&region.id].clone());
                 }
                 Acquire::Wait => {
                     // The event that it waits for may be behind other work of a worker.

@@ -1,0 +1,63 @@
+//! Checkpoints and restarts in the order of the application's stream (`stream_ordered`), on a device that is late on
+//! purpose: what is used before its copy has ended is wrong.
+
+use capi_tests::depth::is_all;
+use capi_tests::job::Job;
+
+/// What the device lets pass, in microseconds, before a sleeping worker learns that something has ended.
+const LATE: &str = "2000";
+
+const FILES: &str = "mode = async\nscratch = DIR/scratch\nstream_ordered = true\n";
+const IN_MEMORY: &str = "mode = async\nephemeral = true\nstream_ordered = true\n";
+
+/// Catches room that is used again, and bytes that are flushed, restored or counted, before the device has copied them;
+/// and copies beside the order of the stream.
+#[test]
+fn many_versions_race_with_the_stream() {
+    let versions = if is_all() { 2000 } else { 150 };
+    for (keys, caches) in [
+        (FILES, "gpu_cache_size = 1M\nhost_cache_size = 4M\ngpu_chunk_size = 256K\n"),
+        (FILES, "gpu_cache_size = 16M\nhost_cache_size = 0\n"),
+        (IN_MEMORY, "gpu_cache_size = 2M\nhost_cache_size = 1G\n"),
+    ] {
+        let job = Job::new(&format!("{keys}{caches}"));
+        for seed in 1..=2 {
+            let arguments = format!("many versions={versions} seed={seed} bytes=120000");
+            job.run_device("ordered", &arguments).env("SOFTCUDA_LATE", LATE).succeed();
+        }
+    }
+}
+
+/// Catches a call that waits for the stream, and room or an order that a call of the library gives away meanwhile.
+#[test]
+fn calls_beside_a_stream_that_stands_still() {
+    for scenario in ["held", "streams", "mixed", "forked", "stuck"] {
+        println!("{scenario}");
+        let job = Job::new(&format!("{FILES}gpu_cache_size = 64M\nhost_cache_size = 64M\n"));
+        job.run_device("ordered", scenario).env("SOFTCUDA_LATE", LATE).succeed();
+    }
+}
+
+/// Catches a version that is offered though its copy has failed, and an end of the job that waits for a device that is
+/// broken or gone.
+#[test]
+fn a_device_that_fails_or_goes_while_copies_are_queued() {
+    for scenario in ["failed", "reset"] {
+        println!("{scenario}");
+        let job = Job::new(&format!("{FILES}gpu_cache_size = 64M\nhost_cache_size = 64M\n"));
+        job.run_device("ordered", scenario).env("SOFTCUDA_LATE", LATE).succeed();
+    }
+}
+
+/// Catches calls of the driver that an ordered checkpoint or restart makes more than it has to: two for the order on each
+/// side of the copies, and the worker's wait, in place of the application's.
+#[test]
+fn an_ordered_call_makes_few_calls_of_the_driver() {
+    let job = Job::new(&format!(
+        "{IN_MEMORY}gpu_cache_size = 64M\ngpu_chunk_size = 64M\nhost_cache_size = 0\n"
+    ));
+    for (regions, most) in [(1, 11), (8, 25)] {
+        let arguments = format!("stream=1 regions={regions} most={most} most_restart={most}");
+        job.run_device("driver_calls", &arguments).env("SOFTCUDA_LATE", LATE).succeed();
+    }
+}

@@ -1,0 +1,82 @@
+//! Calls whose work goes on behind them, in the order in which they were made: a worker waits for the end of each.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use os::sync::{Condvar, Mutex};
+
+/// Calls that the worker waits for, by what it waits for (`E`), with what is to be done then (`T`).
+#[derive(Debug)]
+pub(crate) struct Calls<E, T> {
+    queue: Mutex<Queue<E, T>>,
+    /// A call was added, the end of one was seen, or the job ends.
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Queue<E, T> {
+    calls: VecDeque<(u64, E, T)>,
+    added: u64,
+    ending: bool,
+}
+
+impl<E, T> Default for Calls<E, T> {
+    fn default() -> Self {
+        let queue = Queue { calls: VecDeque::new(), added: 0, ending: false };
+        Calls { queue: Mutex::new(queue), changed: Condvar::new() }
+    }
+}
+
+impl<E: Clone, T> Calls<E, T> {
+    /// Has the worker wait for a call.
+    pub(crate) fn add(&self, event: E, end: T) {
+        let mut queue = self.queue.lock();
+        queue.added += 1;
+        let number = queue.added;
+        queue.calls.push_back((number, event, end));
+        self.changed.notify_all();
+    }
+
+    /// The first call. `None`: the job ends, and there is none.
+    pub(crate) fn first(&self) -> Option<(u64, E)> {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some((number, event, _)) = queue.calls.front() {
+                return Some((*number, event.clone()));
+            }
+            if queue.ending {
+                return None;
+            }
+            queue = self.changed.wait(queue);
+        }
+    }
+
+    /// Ends the first call. `None`: it was given up meanwhile.
+    pub(crate) fn end(&self, number: u64) -> Option<T> {
+        let mut queue = self.queue.lock();
+        let is_first = queue.calls.front().is_some_and(|(first, ..)| *first == number);
+        let first = if is_first { queue.calls.pop_front() } else { None };
+        self.changed.notify_all();
+        first.map(|(.., end)| end)
+    }
+
+    /// Waits until there is no call, at most so long. Gives up those that are left, and returns them.
+    pub(crate) fn give_up_after(&self, longest: Duration) -> Vec<T> {
+        let since = Instant::now();
+        let mut queue = self.queue.lock();
+        while !queue.calls.is_empty() {
+            let left = longest.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            queue = self.changed.wait_for(queue, left);
+        }
+        queue.calls.drain(..).map(|(.., end)| end).collect()
+    }
+
+    /// The job ends: the worker sees the end of the calls that there are.
+    pub(crate) fn stop(&self) {
+        self.queue.lock().ending = true;
+        self.changed.notify_all();
+    }
+}
