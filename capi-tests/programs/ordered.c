@@ -3,7 +3,7 @@
  *
  *   many     versions=300 bytes=200000 seed=1: versions are taken, taken again, restored and cleaned up at random; the
  *            stream writes the memory before and behind each call, and nothing waits in between
- *   held     a stream that stands still: calls return all the same, and no room is used again
+ *   held     a stream that stands still: calls return all the same, and no room is used again (of a device cache for six)
  *   streams  another stream is handed over while copies are queued, and the one before is destroyed
  *   mixed    host memory, registered or not, beside device memory
  *   failed   the device fails while copies are queued (software device)
