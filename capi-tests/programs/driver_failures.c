@@ -1,11 +1,14 @@
 /*
- * A representative job in which one call of the driver fails: driver_failures <configuration> [fail=...]
+ * A representative job in which one call of the driver fails: driver_failures <configuration> [fail=...] [ordered=0]
  *
  * `fail` is what softcuda_inject takes, and counts calls from just before VELOC_Init_single. Every
  * call of the library must succeed or return -1 with a text. Whatever it says to have done must be
  * true: a restore that succeeded has brought the right bytes; a checkpoint that was taken can be
  * restored once the failure is over, unless the context is lost; one whose VELOC_Checkpoint_wait
  * succeeded can be restored in any case, if the job writes files.
+ *
+ * With `ordered=1` a stream is handed over, and there is no managed memory, so that stream_ordered has an effect. Then a
+ * checkpoint may fail behind its call: that has to be told.
  *
  * Without `fail` the calls are counted and printed. Software device only.
  */
@@ -16,7 +19,8 @@ enum { VERSIONS = 14, BYTES = 900001, MANAGED = 100003, HOST = 50007 };
 static CUcontext context;
 static CUdeviceptr device, managed;
 static unsigned char *host;
-static int taken[VERSIONS], durable[VERSIONS], refusals;
+static int taken[VERSIONS], durable[VERSIONS], refusals, ordered;
+static CUstream stream;
 
 /* 1: it succeeded. */
 static int tried(const char *call, int status)
@@ -37,6 +41,18 @@ static int context_is_lost(void)
     return cuda.cuCtxSynchronize() != 0;
 }
 
+static int to_device(const void *from)
+{
+    return ordered ? cuda.cuMemcpyHtoDAsync_v2(device, from, BYTES, stream)
+                   : cuda.cuMemcpyHtoD_v2(device, from, BYTES);
+}
+
+static int from_device(void *to)
+{
+    return ordered ? cuda.cuMemcpyDtoHAsync_v2(to, device, BYTES, stream)
+                   : cuda.cuMemcpyDtoH_v2(to, device, BYTES);
+}
+
 static void make_memory(void)
 {
     device = device_memory(BYTES);
@@ -46,7 +62,7 @@ static void make_memory(void)
 static int protect_all(void)
 {
     int device_done = TRIED(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
-    int managed_done = TRIED(VELOC_Mem_protect(2, as_pointer(managed), MANAGED, 1));
+    int managed_done = ordered || TRIED(VELOC_Mem_protect(2, as_pointer(managed), MANAGED, 1));
     int host_done = TRIED(VELOC_Mem_protect(3, host, HOST, 1));
     return device_done && managed_done && host_done;
 }
@@ -58,10 +74,15 @@ static void capture(int version)
     fill((void *)(uintptr_t)managed, MANAGED, 2, version);
     fill(host, HOST, 3, version);
     /* After an asynchronous failure the application's own calls fail, too. */
-    if (cuda.cuMemcpyHtoD_v2(device, staging, BYTES) == 0)
+    if (to_device(staging) == 0)
         taken[version] = TRIED(VELOC_Checkpoint("inject", version));
     else
         (void)TRIED(VELOC_Checkpoint("lost", version));
+    if (ordered) {
+        /* What comes later in the stream is no part of the checkpoint. */
+        memset(staging, 0xdd, BYTES);
+        (void)to_device(staging);
+    }
     free(staging);
 }
 
@@ -69,8 +90,9 @@ static void check_regions(int version)
 {
     unsigned char *staging = get_memory(BYTES);
     CONTENT(host, HOST, 3, version);
-    CONTENT((void *)(uintptr_t)managed, MANAGED, 2, version);
-    if (cuda.cuMemcpyDtoH_v2(staging, device, BYTES) == 0)
+    if (!ordered)
+        CONTENT((void *)(uintptr_t)managed, MANAGED, 2, version);
+    if (from_device(staging) == 0)
         CONTENT(staging, BYTES, 1, version);
     free(staging);
 }
@@ -81,12 +103,19 @@ static int restore(int version)
     memset(staging, 0xee, BYTES);
     memset(host, 0xee, HOST);
     memset((void *)(uintptr_t)managed, 0xee, MANAGED);
-    (void)cuda.cuMemcpyHtoD_v2(device, staging, BYTES);
+    (void)to_device(staging);
     free(staging);
     if (!TRIED(VELOC_Restart("inject", version)))
         return 0;
     check_regions(version);
     return 1;
+}
+
+/* What is there after VELOC_Checkpoint_wait has succeeded: of ordered checkpoints, what was not told to have failed. */
+static void note_durable(void)
+{
+    for (int version = 0; version < VERSIONS; version++)
+        durable[version] = taken[version] && (!ordered || VELOC_Restart_test("inject", version + 1) == version);
 }
 
 static void first_life(const char *configuration, int writes_files)
@@ -101,10 +130,12 @@ static void first_life(const char *configuration, int writes_files)
             return;
         }
     }
+    if (ordered)
+        (void)TRIED(VELOC_Set_stream(stream));
     for (version = 0; version < VERSIONS; version++)
         capture(version);
     if (TRIED(VELOC_Checkpoint_wait()) && writes_files)
-        memcpy(durable, taken, sizeof taken);
+        note_durable();
     for (version = VERSIONS - 1; version >= VERSIONS / 2; version--) {
         (void)TRIED(VELOC_Prefetch_enqueue("inject", version));
     }
@@ -118,14 +149,14 @@ static void first_life(const char *configuration, int writes_files)
     if (!context_is_lost()) {
         CHECK(protect_all());
         for (version = 0; version < VERSIONS; version++)
-            if (taken[version] && !restore(version))
+            if (taken[version] && !restore(version) && !(ordered && refusals > 0))
                 check_failed(__FILE__, __LINE__, "a checkpoint that was taken",
                              "cannot be restored though the failure is over");
         /* A background failure may still be waiting to be reported, once each. */
         for (tries = 0; tries < VERSIONS && !TRIED(VELOC_Checkpoint_wait()); tries++)
             ;
         if (tries < VERSIONS && writes_files)
-            memcpy(durable, taken, sizeof taken);
+            note_durable();
     }
     (void)TRIED(VELOC_Finalize(1));
 }
@@ -149,6 +180,8 @@ static void second_life(const char *configuration)
         (void)cuda.cuCtxDestroy_v2(context);
         context = cuda_context(0);
         make_memory();
+        if (ordered)
+            CU(cuStreamCreate(&stream, STREAM_NON_BLOCKING));
     }
     OK(VELOC_Init_single(0, configuration));
     if (!protect_all()) {
@@ -157,6 +190,8 @@ static void second_life(const char *configuration)
         OK(VELOC_Finalize(1));
         return;
     }
+    if (ordered)
+        OK(VELOC_Set_stream(stream));
     for (version = 0; version < VERSIONS; version++)
         if (durable[version] && !restore(version))
             check_failed(__FILE__, __LINE__, "a durable checkpoint", "cannot be restored");
@@ -174,6 +209,9 @@ int main(int argc, char **argv)
     CHECK(softcuda.inject != NULL);
     make_memory();
     host = get_memory(HOST);
+    ordered = (int)number(argc, argv, "ordered", 0);
+    if (ordered)
+        CU(cuStreamCreate(&stream, STREAM_NON_BLOCKING));
     softcuda.reset_counts();
     CHECK(softcuda.inject(fail) == 0);
     first_life(argv[1], writes_files);

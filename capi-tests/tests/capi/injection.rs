@@ -118,6 +118,16 @@ fn every_call_fails_in_a_sync_job() {
     inject_everywhere("mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n", "");
 }
 
+/// Copies are behind their calls: a version whose copy fails is told, and restores have the right bytes.
+#[test]
+fn every_call_fails_behind_ordered_checkpoints() {
+    inject_everywhere(
+        "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 4M\ngpu_chunk_size = 2M\n\
+         host_cache_size = 16M\nstream_ordered = true\n",
+        "ordered=1",
+    );
+}
+
 /// The device cache is written straight to files.
 #[test]
 fn every_call_fails_without_a_host_buffer() {
