@@ -88,6 +88,23 @@ impl Space {
         }
     }
 
+    /// Removes the room from `start`, a multiple of the granule, to the end. False, and nothing is removed, if
+    /// there is none, not all of it is free, or room was withdrawn.
+    pub fn shrink(&mut self, start: u64) -> bool {
+        let last = self.holes().next();
+        let free = last.filter(|hole| hole.contains(&start) && hole.end == self.capacity);
+        let Some(Range { start: offset, .. }) = free.filter(|_| self.withdrawn.is_empty()) else {
+            return false;
+        };
+        self.holes.remove(&offset);
+        if start > offset {
+            self.holes.insert(offset, start - offset);
+        }
+        self.free_bytes -= self.capacity - start;
+        self.capacity = start;
+        true
+    }
+
     /// Withdraws the free room from `start` on, until [`Space::restore`]. What is taken there
     /// stays, and is room again when it is released.
     pub fn withdraw(&mut self, start: u64) {
@@ -363,6 +380,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Grow(u64),
+        Shrink(u64),
         Withdraw(u64),
         Restore,
         Take(u64),
@@ -372,6 +390,7 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             (0..40u64).prop_map(Step::Grow),
+            (0..60u64).prop_map(Step::Shrink),
             (0..60u64).prop_map(Step::Withdraw),
             Just(Step::Restore),
             (0..60u64).prop_map(Step::Take),
@@ -401,6 +420,17 @@ mod tests {
                         gone.resize(taken.len(), false);
                     }
                     Step::Grow(_) => {}
+                    Step::Shrink(bytes) => {
+                        let start = (taken.len() as u64).saturating_sub(bytes * granule) as usize;
+                        let beyond = &taken[start..];
+                        let free = !beyond.is_empty() && !beyond.contains(&true);
+                        let shrinks = free && !gone.contains(&true);
+                        prop_assert_eq!(space.shrink(start as u64), shrinks);
+                        if shrinks {
+                            taken.truncate(start);
+                            gone.truncate(start);
+                        }
+                    }
                     Step::Withdraw(start) => {
                         let start = start * granule;
                         space.withdraw(start);

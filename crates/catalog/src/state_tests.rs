@@ -19,13 +19,17 @@ mod world;
 
 use proptest::prelude::*;
 
-use crate::FileLevel;
+use crate::{FileLevel, Level};
 use policy::order::RestoreOrder;
 use world::{How, Job0, Third, World, GRANULE, NAME, THIRD_GRANULE};
 
 #[derive(Clone, Debug)]
 enum Step {
     Map,
+    Grow,
+    /// Another job takes what the device has left, or gives it back.
+    Crowd(bool),
+    Shrink(u64),
     Capture(i32, u64, u64, How),
     Begin,
     End(usize, bool),
@@ -55,6 +59,9 @@ fn how() -> impl Strategy<Value = How> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => Just(Step::Map),
+        4 => Just(Step::Grow),
+        1 => any::<bool>().prop_map(Step::Crowd),
+        1 => (1..80u64).prop_map(Step::Shrink),
         6 => (0..12i32, 0..40u64, 0..16u64, how()).prop_map(|(v, d, h, how)| Step::Capture(v, d, h, how)),
         6 => Just(Step::Begin),
         6 => (0..8usize, prop::bool::weighted(0.1)).prop_map(|(j, f)| Step::End(j, f)),
@@ -96,9 +103,11 @@ fn job() -> impl Strategy<Value = Job0> {
     });
     let beside = prop::option::weighted(0.7, 0..30u64);
     let places = (any::<bool>(), any::<bool>(), any::<bool>());
-    (0..20u64, 0..30u64, third, places, order, beside).prop_map(
-        |(device, host, third, (scratch, persistent, ephemeral), order, beside)| Job0 {
+    let device = (0..20u64, prop_oneof![Just(0), 0..20u64]);
+    (device, 0..30u64, third, places, order, beside).prop_map(
+        |((device, growth), host, third, (scratch, persistent, ephemeral), order, beside)| Job0 {
             device: device * GRANULE,
+            growth: growth * GRANULE,
             host: host * GRANULE,
             third,
             // A job that is not ephemeral must have scratch, as the configuration checks.
@@ -115,8 +124,14 @@ fn job() -> impl Strategy<Value = Job0> {
 fn make(world: &mut World, job: Job0, step: Step) {
     match step {
         Step::Map => world.map(),
+        Step::Grow => world.grow(),
+        Step::Crowd(full) => {
+            world.card_is_full = full;
+            world.state.growth().ask_again(Level::DEVICE);
+        }
+        Step::Shrink(bytes) => drop(world.shrink(bytes)),
         Step::Capture(version, device, host, how) => {
-            let device = if job.device == 0 { 0 } else { device };
+            let device = if job.device + job.growth == 0 { 0 } else { device };
             if device + host > 0 {
                 world.capture_from(version, [device, host], how);
             }

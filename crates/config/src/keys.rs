@@ -67,11 +67,12 @@ impl Key {
     }
 }
 
-/// How sizes are written, for the `values` column.
-const SIZE: &str = "size: a number of GiB, or a number with K, M, G, T or B";
+/// How a size is written that may grow.
+const GROWING_SIZE: &str =
+    "size: a number of GiB, or a number with K, M, G, T or B; or two, as 4G..40G";
 
 /// How a size is written that the library may choose.
-const SIZE_OR_AUTO: &str = "auto, or a size as above";
+const SIZE_OR_AUTO: &str = "auto, or one size as above";
 
 /// How paths are written.
 pub(crate) const PATH: &str = "path";
@@ -131,10 +132,13 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "gpu_cache_size",
         task: Task::Memory,
-        values: SIZE,
+        values: GROWING_SIZE,
         role: Role::Optional,
         meaning: "Device memory set aside for checkpoints, 0 for none; without it the smaller of \
-                  4 GiB and 1/16 of the device's memory.",
+                  4 GiB and 1/16 of the device's memory. With two sizes, the cache begins with the first; while a \
+                  checkpoint would wait for room, it grows up to the second, as long as the larger of 2 GiB and 1/16 \
+                  of the device's memory stays free. When no checkpoint has been taken or restored for 2 s, it gives \
+                  back what lies beyond the first, up to a copy that is nowhere else.",
     },
     Key {
         name: "host_cache_size",

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use errors::{Error, ErrorKind, Result};
-use os::files;
+use os::{files, size};
 use settings::{Setting, SettingsByKey};
 
 pub use directories::Directories;
@@ -146,6 +146,25 @@ pub enum TouchMeans {
     Write,
 }
 
+/// A size in bytes, and up to what it may grow: not less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrowingSize {
+    /// What it begins with.
+    pub first: u64,
+    /// The most that it becomes.
+    pub most: u64,
+}
+
+impl std::fmt::Display for GrowingSize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&size::show(self.first))?;
+        match self.most > self.first {
+            true => write!(f, "..{}", size::show(self.most)),
+            false => Ok(()),
+        }
+    }
+}
+
 /// The configuration of one client. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
@@ -156,7 +175,7 @@ pub struct Config {
     /// Directory on the parallel file system, if there is that level.
     pub persistent: Option<PathBuf>,
     /// Bytes of the device cache. `None`: the library chooses; 0: no cache.
-    pub gpu_cache_size: Option<u64>,
+    pub gpu_cache_size: Option<GrowingSize>,
     /// Bytes of the host buffer. `None`: the library chooses; 0: no buffer.
     pub host_cache_size: Option<u64>,
     /// How host memory gets to the host buffer; `None`: the library chooses for each checkpoint.

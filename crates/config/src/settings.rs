@@ -97,7 +97,7 @@ impl SettingsByKey {
             })?,
             scratch: self.read("scratch", value::path)?,
             persistent: self.read("persistent", value::path)?,
-            gpu_cache_size: self.read("gpu_cache_size", value::size)?,
+            gpu_cache_size: self.read("gpu_cache_size", value::growing_size)?,
             host_cache_size: self.read("host_cache_size", value::size_or_auto)?.flatten(),
             gpu_chunk_size: self
                 .required("gpu_chunk_size", origin, |text| value::size_up_to(text, u64::MAX))?,

@@ -73,7 +73,7 @@ fn defaults() {
 #[test]
 fn every_key_is_read() {
     let (config, warnings) = text_and_env(
-        "mode = sync\nscratch = /s\npersistent = /p\ngpu_cache_size = 0.5\n\
+        "mode = sync\nscratch = /s\npersistent = /p\ngpu_cache_size = 0.5..2\n\
          host_cache_size = 12\ngpu_chunk_size = 2M\nephemeral = yes\nhand_over_time = 90\nrestore_order = random\n\
          newest_by = time\n\
          touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
@@ -91,7 +91,7 @@ fn every_key_is_read() {
             mode: Mode::Sync,
             scratch: Some("/s".into()),
             persistent: Some("/p".into()),
-            gpu_cache_size: Some(512 << 20),
+            gpu_cache_size: Some(GrowingSize { first: 512 << 20, most: 2 << 30 }),
             host_cache_size: Some(12 << 30),
             gpu_chunk_size: 2 << 20,
             ephemeral: true,
@@ -147,6 +147,7 @@ fn bad_values_name_key_value_place_and_what_is_allowed() {
         ("scratch", "~/scratch", "written out"),
         ("persistent", "\"/p\"", "without quotes"),
         ("gpu_cache_size", "-1", "a number of GiB"),
+        ("gpu_cache_size", "40G..4G", "not the smaller one"),
         ("host_cache_size", "lots", "a number of GiB"),
         ("gpu_chunk_size", "0", "more than 0"),
         ("ephemeral", "maybe", "true or false"),

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::{Compress, PrintErrors, ProofPolicy};
+use super::{Compress, GrowingSize, PrintErrors, ProofPolicy};
 use policy::capture::{Capture, ROWS};
 
 /// The values that are allowed, when another one was given.
@@ -173,6 +173,24 @@ pub(crate) fn size(text: &str) -> Result<u64, Allowed> {
     bytes.filter(|bytes| *bytes <= LARGEST).ok_or_else(allowed)
 }
 
+/// A size as [`size`] has it, or two: `FIRST..MOST`. One alone does not grow.
+pub(crate) fn growing_size(text: &str) -> Result<GrowingSize, Allowed> {
+    let Some((first, most)) = text.split_once("..") else {
+        let bytes =
+            size(text).map_err(|allowed| format!("{allowed}; or two of them, as 4G..40G"))?;
+        return Ok(GrowingSize { first: bytes, most: bytes });
+    };
+    match (size(first.trim()), size(most.trim())) {
+        (Ok(first), Ok(most)) if first <= most => Ok(GrowingSize { first, most }),
+        (Ok(_), Ok(_)) => {
+            Err("two sizes of which the second is not the smaller one, as 4G..40G".into())
+        }
+        (Err(allowed), _) | (_, Err(allowed)) => {
+            Err(format!("two sizes, as 4G..40G, each of them {allowed}"))
+        }
+    }
+}
+
 /// A size in bytes, at least 1 and at most `most`.
 pub(crate) fn size_up_to(text: &str, most: u64) -> Result<u64, Allowed> {
     size(text).ok().filter(|bytes| (1..=most).contains(bytes)).ok_or_else(|| {
@@ -233,6 +251,23 @@ mod tests {
         assert_eq!(size_or_auto("Auto"), Ok(None));
         assert_eq!(size_or_auto("2K"), Ok(Some(2048)));
         assert!(size_or_auto("automatic").unwrap_err().starts_with("auto, a number of GiB"));
+    }
+
+    /// Catches a range that is taken for one size, and one that would shrink.
+    #[test]
+    fn a_size_that_grows() {
+        let range = |first, most| Ok(GrowingSize { first, most });
+        assert_eq!(growing_size("4G"), range(4 * GIB, 4 * GIB));
+        assert_eq!(growing_size("4G..40G"), range(4 * GIB, 40 * GIB));
+        assert_eq!(growing_size("512M .. 4"), range(512 * MIB, 4 * GIB));
+        assert_eq!(growing_size("0..0.5"), range(0, GIB / 2));
+        assert_eq!(growing_size("1..1"), range(GIB, GIB));
+        for text in ["..", "4G..", "..4G", "4G..40G..80G", "-1..4", "4G..40X"] {
+            let allowed = growing_size(text).unwrap_err();
+            assert!(allowed.starts_with("two sizes, as 4G..40G"), "{text}: {allowed}");
+        }
+        assert!(growing_size("40G..4G").unwrap_err().contains("not the smaller one"));
+        assert!(growing_size("lots").unwrap_err().contains("a number of GiB"));
     }
 
     #[test]

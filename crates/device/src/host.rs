@@ -17,7 +17,7 @@ use os::sync::{Condvar, Mutex, MutexGuard};
 const GRANULARITY: u64 = 64 << 10;
 
 /// Bytes of the device's memory.
-const TOTAL: u64 = 1 << 30;
+const TOTAL: u64 = 4 << 30;
 
 /// How much later than it is queued a copy is done.
 const MOMENT: Duration = Duration::from_micros(100);

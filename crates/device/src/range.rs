@@ -1,8 +1,8 @@
 //! A range of device addresses that is reserved at once and mapped piece by piece.
 //!
 //! Reserving costs almost nothing, so the device cache has its addresses before its memory (HiPC'22,
-//! section IV-A). Pieces are only mapped at fresh addresses, and unmapped only at the end: unmapping
-//! beside running work has caused illegal accesses in other projects.
+//! section IV-A). A piece is unmapped only when all copies that used it were waited for: the driver does not
+//! wait for them, which has caused illegal accesses in other projects.
 
 use std::sync::Arc;
 
@@ -59,6 +59,11 @@ impl DeviceRange {
         self.reserved
     }
 
+    /// Bytes mapped.
+    pub fn mapped(&self) -> u64 {
+        self.mapped
+    }
+
     /// Maps up to `chunk` more bytes, accessible to this device only. Returns how many; 0 if all is
     /// mapped. After an error the range is unchanged.
     pub fn map_next(&mut self, chunk: u64) -> Result<u64> {
@@ -98,6 +103,30 @@ impl DeviceRange {
         self.pieces.push(MappedPiece { memory, offset: self.mapped, len });
         self.mapped += len;
         Ok(len)
+    }
+
+    /// Where the piece that was mapped last begins, if there is one.
+    pub fn last_piece(&self) -> Option<u64> {
+        self.pieces.last().map(|piece| piece.offset)
+    }
+
+    /// Unmaps the piece that was mapped last. After an error the range is unchanged.
+    ///
+    /// # Safety
+    /// Nothing uses the piece: all copies from and to it were waited for.
+    pub unsafe fn unmap_last(&mut self) -> Result<()> {
+        let Some(piece) = self.pieces.last() else { return Ok(()) };
+        let api = self.device.api();
+        // SAFETY: mapped in `map_next`; the caller's promise.
+        unsafe { api.unmap(self.base + piece.offset, piece.len) }
+            .map_err(|error| error.within(format!("unmapping {}", size::show(piece.len))))?;
+        // SAFETY: made in `map_next`, and not mapped any more.
+        if let Err(error) = unsafe { api.release(piece.memory) } {
+            log::warn!("{} of device memory were not given back: {error}", size::show(piece.len));
+        }
+        self.mapped = piece.offset;
+        self.pieces.pop();
+        Ok(())
     }
 }
 

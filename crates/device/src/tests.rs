@@ -37,7 +37,7 @@ fn on_both(test: impl Fn(&Given)) {
 fn host() -> Given {
     let api = Arc::new(HostDevice::default());
     let failing = api.clone();
-    let names = ["create", "map", "allow_access", "register", "copy"];
+    let names = ["create", "map", "allow_access", "unmap", "register", "copy"];
     Given {
         name: "host",
         device: Arc::new(Device::new(HostDevice::info(), api.clone())),
@@ -81,6 +81,7 @@ fn software() -> Given {
                 "create" => "cuMemCreate",
                 "map" => "cuMemMap",
                 "allow_access" => "cuMemSetAccess",
+                "unmap" => "cuMemUnmap",
                 "register" => "cuMemHostRegister_v2",
                 _ => "cuMemcpyDtoHAsync_v2",
             };
@@ -161,6 +162,35 @@ fn a_piece_that_cannot_be_mapped_is_undone() {
             assert_eq!(range.map_next(unit).unwrap(), unit);
         }
         round_trip(&given.device, range.base(), 3 * unit);
+    });
+}
+
+/// Catches memory that stays after it was unmapped, a range that cannot be used again where it was, and one that
+/// has lost a piece that the device has not given up.
+#[test]
+fn a_range_shrinks_from_its_end_and_grows_again() {
+    on_both(|given| {
+        let unit = unit(&given.device);
+        let mut range = DeviceRange::reserve(&given.device, 4 * unit).unwrap();
+        for piece in [2 * unit, unit] {
+            assert_eq!(range.map_next(piece).unwrap(), piece);
+        }
+        let free = given.device.free_memory().unwrap();
+        round_trip(&given.device, range.base(), 3 * unit);
+        (given.fail)("unmap");
+        // SAFETY: the copies were waited for, here and below.
+        let error = unsafe { range.unmap_last() }.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("unmapping {}: ", size::show(unit))), "{error}");
+        assert_eq!((range.mapped(), range.last_piece()), (3 * unit, Some(2 * unit)));
+        round_trip(&given.device, range.base(), 3 * unit);
+        for (left, last) in [(2 * unit, Some(0)), (0, None), (0, None)] {
+            // SAFETY: as above.
+            unsafe { range.unmap_last() }.unwrap();
+            assert_eq!((range.mapped(), range.last_piece()), (left, last));
+        }
+        assert_eq!(given.device.free_memory().unwrap(), free + 3 * unit);
+        assert_eq!(range.map_next(4 * unit).unwrap(), 4 * unit);
+        round_trip(&given.device, range.base(), 4 * unit);
     });
 }
 

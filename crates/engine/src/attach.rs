@@ -8,6 +8,7 @@ use super::lane::Lane;
 use super::lifecycle::Engine;
 use super::{prepare, transfer};
 use catalog::Level;
+use config::GrowingSize;
 use device::{Device, Event, WaitMode};
 use errors::{Error, ErrorKind, Result};
 use levels::device_cache::DeviceCache;
@@ -38,8 +39,9 @@ impl Engine {
             after: Event::new(&device, WaitMode::Spin)?,
         };
         let cache = self.device_cache(&device)?;
-        let reserved = cache.as_ref().map_or(0, DeviceCache::reserved);
         let (own, to_files) = (Mutex::new(own), Mutex::new(None));
+        let [first, most] =
+            cache.as_ref().map_or([0, 0], |cache| [cache.first(), cache.reserved()]);
         let side =
             Attached { device: device.clone(), cache, own, to_files, arrivals: Mutex::new(None) };
         if self.shared.device_side.attached.set(side).is_err() {
@@ -49,9 +51,9 @@ impl Engine {
             "device {}: {}, device cache of {}",
             device.ordinal(),
             device.name(),
-            size::show(reserved)
+            GrowingSize { first, most }
         );
-        let attached = self.serve_device(&device, reserved);
+        let attached = self.serve_device(&device, GrowingSize { first, most });
         if let Err(error) = &attached {
             // Half of the workers cannot serve a capture, and no capture may wait for the missing ones.
             self.shared.catalog.fail(error.clone());
@@ -59,15 +61,19 @@ impl Engine {
         attached
     }
 
-    /// Starts the workers of a device with a cache of `reserved` bytes.
-    fn serve_device(&self, device: &Device, reserved: u64) -> Result<()> {
+    /// Starts the workers of a device with a cache of this size.
+    fn serve_device(&self, device: &Device, cache: GrowingSize) -> Result<()> {
         if self.shared.config.writes_directly() {
             return Ok(());
         }
-        if reserved > 0 {
-            self.shared
-                .catalog
-                .step(|state| state.growth().expect_capacity(Level::DEVICE, reserved));
+        if cache.most > 0 {
+            self.shared.catalog.step(|state| {
+                let mut growth = state.growth();
+                growth.expect_capacity(Level::DEVICE, cache.first);
+                if cache.most > cache.first {
+                    growth.may_grow_to(Level::DEVICE, cache.most);
+                }
+            });
             self.spawn("map", prepare::map)?;
             if self.shared.host_side.buffer.is_some() {
                 self.spawn("flush", |shared| transfer::flush(shared, Level::DEVICE))?;
@@ -117,20 +123,23 @@ impl Engine {
 
     fn device_cache(&self, device: &Arc<Device>) -> Result<Option<DeviceCache>> {
         let total = device.total_memory();
-        let bytes = match self.shared.config.gpu_cache_size {
-            None => DEVICE_DEFAULT.min(total / DEVICE_SHARE),
-            Some(given) if given > total => {
+        let GrowingSize { first, most } = match self.shared.config.gpu_cache_size {
+            None => {
+                let bytes = DEVICE_DEFAULT.min(total / DEVICE_SHARE);
+                GrowingSize { first: bytes, most: bytes }
+            }
+            Some(given) if given.first > total => {
                 return Err(Error::invalid(format!(
-                    "gpu_cache_size is {}, but device {} ({}) has {}",
-                    size::show(given),
+                    "gpu_cache_size is {given}, but device {} ({}) has {}",
                     device.ordinal(),
                     device.name(),
                     size::show(total)
                 )));
             }
-            Some(given) => given,
+            // One configuration serves machines with more memory and with less.
+            Some(given) => GrowingSize { most: given.most.min(total), ..given },
         };
-        if bytes == 0 || self.shared.config.writes_directly() {
+        if most == 0 || self.shared.config.writes_directly() {
             return Ok(None);
         }
         if !device.capabilities().virtual_memory {
@@ -144,12 +153,12 @@ impl Engine {
             );
             return Ok(None);
         }
-        match DeviceCache::reserve(device, bytes) {
+        match DeviceCache::reserve(device, first, most) {
             Ok(cache) => Ok(Some(cache)),
             Err(error) => {
                 self.shared.telemetry.degrade(
                     "cache",
-                    format!("no device cache of {} (gpu_cache_size): {error}", size::show(bytes)),
+                    format!("no device cache of {} (gpu_cache_size): {error}", size::show(most)),
                 );
                 Ok(None)
             }

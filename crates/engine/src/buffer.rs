@@ -58,7 +58,8 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
         None => HOST_DEFAULT.min(physical.available / HOST_SHARE),
     };
     if bytes == 0 {
-        if config.ephemeral && config.scratch.is_none() && config.gpu_cache_size.unwrap_or(0) == 0 {
+        let no_device_cache = config.gpu_cache_size.is_none_or(|size| size.most == 0);
+        if config.ephemeral && config.scratch.is_none() && no_device_cache {
             return Err(Error::invalid(
                 "host_cache_size is 0, and there is neither gpu_cache_size nor scratch: an \
                  ephemeral job has no place for a checkpoint",

@@ -18,6 +18,7 @@ use super::ways::is_deferred;
 use catalog::space::{cut, Extent};
 use catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
 use catalog::{Id, Level, Part, Region, PARTS};
+use config::GrowingSize;
 use device::kinds;
 use errors::{Error, ErrorKind, Result};
 use policy::capture::Capture;
@@ -105,7 +106,7 @@ impl Capturing<'_> {
     /// Warns once that a configured device cache has no effect, because no region is on a device, or there is
     /// no driver.
     fn warn_of_unused_device_cache(&self) {
-        let Some(1..) = self.shared.config.gpu_cache_size else { return };
+        let Some(GrowingSize { most: 1.., .. }) = self.shared.config.gpu_cache_size else { return };
         if self.shared.device_side.attached.get().is_some() {
             return;
         }

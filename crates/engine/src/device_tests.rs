@@ -261,6 +261,103 @@ fn a_cache_that_is_mapped_in_part_serves() {
     job.end();
 }
 
+/// A job whose cache begins with room for one checkpoint, and may grow to room for five.
+fn growing(text: &str) -> Job {
+    let text = format!(
+        "mode = async\nephemeral = true\ngpu_cache_size = {text}\ngpu_chunk_size = 128K\n\
+         host_cache_size = 64M\nrestore_order = reverse\n"
+    );
+    Job::of(&text, CHECKPOINT, false, Vec::new())
+}
+
+/// The bytes that the device cache has.
+fn cache(job: &Job) -> u64 {
+    let mapped = job.engine.shared.device_side.cache().unwrap().mapped();
+    // The catalog hears of memory after it has come, and before it goes.
+    assert!(job.engine.shared.catalog.read(|state| state.levels().room(Level::DEVICE).0) <= mapped);
+    mapped
+}
+
+/// Waits until the job has been idle, and the device cache is as small as it was at first.
+fn until_given_back(job: &Job) {
+    while cache(job) > 256 << 10 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Catches a capture that waits for flushes although the device has memory, memory that an idle job keeps, bytes that
+/// go with it, and a cache that grows once only.
+#[test]
+fn a_cache_grows_while_captures_would_wait_and_shrinks_when_idle() {
+    let mut job = growing("256K..1M");
+    for turn in 0..2 {
+        let shared = job.engine.shared.clone();
+        let closed = shared.device_side.gate.close();
+        for version in 0..5 {
+            // Nothing is flushed meanwhile.
+            job.checkpoint(5 * turn + version).unwrap();
+        }
+        assert_eq!(cache(&job), 1 << 20);
+        let maps = shared.telemetry.metrics.map.amount();
+        assert_eq!(maps, (1 << 20) + turn as u64 * (768 << 10));
+        drop(closed);
+        job.engine.drain().unwrap();
+        until_given_back(&job);
+    }
+    for version in (0..10).rev() {
+        job.restore(version).unwrap();
+    }
+    job.end();
+}
+
+/// Catches a cache that takes the last memory of the card, a capture that waits for memory that does not come, and one
+/// that is never asked for again.
+#[test]
+fn a_cache_does_not_grow_on_a_card_that_is_full() {
+    let mut job = growing("256K..1M");
+    let device = Arc::new(Device::new(HostDevice::info(), job.api.clone()));
+    let mut others = DeviceRange::reserve(&device, 2 << 30).unwrap();
+    others.map_next(2 << 30).unwrap();
+    for version in 0..5 {
+        job.checkpoint(version).unwrap();
+    }
+    assert_eq!(cache(&job), 256 << 10);
+    job.engine.drain().unwrap();
+    let shared = job.engine.shared.clone();
+    let closed = shared.device_side.gate.close();
+    job.checkpoint(5).unwrap();
+    drop((others, device));
+    // Nothing else ends its wait.
+    job.checkpoint(6).unwrap();
+    assert!(cache(&job) > 256 << 10);
+    drop(closed);
+    drop(shared);
+    for version in (0..7).rev() {
+        job.restore(version).unwrap();
+    }
+    job.end();
+}
+
+/// Catches a checkpoint that is refused by the first size, a size that the card does not have, and one that is taken
+/// for that of another card.
+#[test]
+fn sizes_go_by_the_card() {
+    let mut job = growing("0..1M");
+    job.checkpoint(0).unwrap();
+    assert!(job.moved(Stop::Application, Stop::DEVICE) > 0, "it began with nothing");
+    job.restore(0).unwrap();
+    job.end();
+    let job = growing("256K..100G");
+    assert_eq!(job.engine.shared.device_side.cache().unwrap().reserved(), 4 << 30);
+    job.end();
+    let text = "mode = async\nephemeral = true\ngpu_cache_size = 5G..8G\nhost_cache_size = 1M\n";
+    let (config, _) = Config::from_text(text, |_| None).unwrap();
+    let device = Device::new(HostDevice::info(), Arc::<HostDevice>::default());
+    let started = Engine::start_with(config, Process::single(0), Some(device), Vec::new());
+    let error = started.unwrap_err().to_string();
+    assert!(error.contains("gpu_cache_size is 5 GiB..8 GiB, but device 0"), "{error}");
+}
+
 /// Catches shares that overlap, leave bytes out or go elsewhere; threads that do not help; a lane that copies while the gate is closed.
 #[test]
 fn threads_share_a_large_flush() {

@@ -24,7 +24,7 @@ use catalog::ledger::{Ledger, Left};
 use catalog::level::{self, LevelSpec};
 use catalog::state::{Shape, State};
 use catalog::Level;
-use config::{Config, Mode};
+use config::{Config, GrowingSize, Mode};
 use device::{kinds, Device};
 use erasure::node::Node;
 use errors::{Error, ErrorKind, Result};
@@ -401,7 +401,14 @@ fn recorder(config: &Config, rank: u32) -> Recorder {
     let bytes = |bytes: Option<u64>| bytes.map_or("default".to_owned(), |b| b.to_string());
     trace.metadata("touch", format!("{:?}", config.touch).to_lowercase());
     trace.metadata("pin", format!("{:?}", config.pin).to_lowercase());
-    trace.metadata("gpu_cache_size", bytes(config.gpu_cache_size));
+    let device = config.gpu_cache_size.map_or(
+        "default".to_owned(),
+        |GrowingSize { first, most }| match most > first {
+            true => format!("{first}..{most}"),
+            false => first.to_string(),
+        },
+    );
+    trace.metadata("gpu_cache_size", device);
     trace.metadata("host_cache_size", bytes(config.host_cache_size));
     trace
 }
@@ -427,8 +434,9 @@ fn warn_of_unused(config: &Config) {
         if config.host_capture != Some(Capture::Copy) {
             log::warn!("host_capture has no effect with mode = sync: the call writes the file");
         }
+        let device = config.gpu_cache_size.map(|size| size.most);
         for (key, given) in
-            [("gpu_cache_size", config.gpu_cache_size), ("host_cache_size", config.host_cache_size)]
+            [("gpu_cache_size", device), ("host_cache_size", config.host_cache_size)]
         {
             if given.is_some_and(|bytes| bytes > 0) {
                 log::warn!(

@@ -8,14 +8,15 @@ pub(crate) use catalog::state::Worker;
 use catalog::{Level, MOST};
 use errors::{Error, ErrorKind, Result};
 use os::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
 
-/// The most workers there can be: two for each level of memory, and four.
-const WORKERS: usize = 2 * MOST + 4;
+/// The most workers there can be: two for each level of memory, and five.
+const WORKERS: usize = 2 * MOST + 5;
 
 /// All workers, with their numbers.
 fn workers() -> impl Iterator<Item = (usize, Worker)> {
     let levels = || (0..MOST).map(Level::new);
-    let others = [Worker::Write, Worker::Persist, Worker::Read, Worker::Arrive];
+    let others = [Worker::Write, Worker::Persist, Worker::Read, Worker::Arrive, Worker::Grow];
     levels().map(Worker::Flush).chain(levels().map(Worker::Fetch)).chain(others).enumerate()
 }
 
@@ -28,6 +29,7 @@ fn number(worker: Worker) -> usize {
         Worker::Persist => 2 * MOST + 1,
         Worker::Read => 2 * MOST + 2,
         Worker::Arrive => 2 * MOST + 3,
+        Worker::Grow => 2 * MOST + 4,
     }
 }
 
@@ -53,6 +55,17 @@ impl GuardedCatalog {
         }
         Ok(())
     }
+}
+
+/// What a worker's wait for work has brought.
+#[derive(Debug)]
+pub(crate) enum Next<J> {
+    /// Work.
+    Job(J),
+    /// None within the time.
+    Late,
+    /// The engine stops.
+    Stop,
 }
 
 /// The catalog, shared by the application's thread and the workers.
@@ -158,20 +171,42 @@ impl Catalog {
     pub(crate) fn next<J>(
         &self,
         worker: Worker,
-        mut pick: impl FnMut(&mut State) -> Option<J>,
+        pick: impl FnMut(&mut State) -> Option<J>,
     ) -> Option<J> {
+        match self.next_within(worker, None, pick) {
+            Next::Job(job) => Some(job),
+            Next::Late | Next::Stop => None,
+        }
+    }
+
+    /// Waits, for a worker, for work that `pick` finds, for no longer than `within`.
+    pub(crate) fn next_within<J>(
+        &self,
+        worker: Worker,
+        within: Option<Duration>,
+        mut pick: impl FnMut(&mut State) -> Option<J>,
+    ) -> Next<J> {
+        let until = within.map(|time| Instant::now() + time);
         let mut guarded = self.guarded.lock();
         loop {
             if guarded.stopping {
-                return None;
+                return Next::Stop;
             }
             let job = pick(&mut guarded.state);
             self.wake(&mut guarded);
-            if job.is_some() {
-                return job;
+            if let Some(job) = job {
+                return Next::Job(job);
             }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Next::Late;
+            }
+            let condition = &self.work[number(worker)];
             guarded.asleep[number(worker)] = true;
-            guarded = self.work[number(worker)].wait(guarded);
+            guarded = match left {
+                Some(left) => condition.wait_for(guarded, left),
+                None => condition.wait(guarded),
+            };
             guarded.asleep[number(worker)] = false;
         }
     }

@@ -92,6 +92,32 @@ impl Job {
         self.catalog.step(|state| state.growth().completed(Level::DEVICE));
     }
 
+    fn grow(&self) {
+        let wanted = |state: &mut State| {
+            Some(state.levels().wanted(Level::DEVICE)).filter(|wanted| *wanted > 0)
+        };
+        let mut mapped = LEN;
+        for turn in 0.. {
+            if self.catalog.next(Worker::Grow, wanted).is_none() {
+                return;
+            }
+            thread::yield_now();
+            if turn % 2 == 0 {
+                mapped += LEN;
+                self.catalog.step(|state| state.growth().grown(Level::DEVICE, LEN));
+            } else {
+                self.catalog.step(|state| state.growth().refused(Level::DEVICE));
+                thread::yield_now();
+                self.catalog.step(|state| state.growth().ask_again(Level::DEVICE));
+            }
+            let last = mapped - LEN;
+            if last > 0 && self.catalog.step(|state| state.growth().shrink(Level::DEVICE, last)) {
+                self.level(Level::DEVICE).lock().unwrap()[last as usize..].fill(255);
+                mapped = last;
+            }
+        }
+    }
+
     fn copy(&self, job: &MoveJob) {
         for (from, to, len) in side_by_side(&job.from.extents, &job.to.extents, job.len) {
             for i in 0..len {
@@ -583,6 +609,34 @@ impl Job {
             self.catalog.step(|state| state.down().flush_done(&job, MoveEnd::Done));
         }
     }
+}
+
+/// A level that grows by a checkpoint when a capture would wait, is refused that every second time, and gives back
+/// what it can. Catches a capture that waits for memory that nobody is asked for or that was refused, and bytes that
+/// are read from memory that was given back.
+#[test]
+fn a_level_grows_and_shrinks_beside_its_users() {
+    shuttle::check_random(
+        || {
+            let sizes = [3 * LEN, 8 * LEN];
+            let job = Job::of_levels(RestoreOrder::Reverse, &sizes, false, true);
+            job.catalog.step(|state| {
+                state.growth().expect_capacity(Level::DEVICE, LEN);
+                state.growth().may_grow_to(Level::DEVICE, 3 * LEN);
+            });
+            let workers = [
+                run(&job, |job| {
+                    job.map(LEN);
+                    job.grow();
+                }),
+                run(&job, |job| job.flush(&[])),
+                run(&job, Job::fetch),
+            ];
+            there_and_back(&job);
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
 }
 
 /// Catches a flush that was refused and is not tried again when there is room, and a wait that nobody ends.

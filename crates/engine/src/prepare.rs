@@ -4,65 +4,131 @@
 use std::time::{Duration, Instant};
 
 use super::guard::CHECK_EVERY;
+use super::monitor::{Next, Worker};
 use super::pace::IdleWindow;
 use super::shared::Shared;
 use catalog::Level;
 use config::TouchMeans as Setting;
 use errors::{Error, ErrorKind, Result};
+use levels::device_cache::DeviceCache;
 use levels::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
 use os::node_lock::NodeLock;
 use os::size;
 use os::{memory, numa};
-use policy::map::may_map;
+use policy::map::{may_grow, may_map, IDLE_AFTER};
 use policy::register as registration;
 use trace::{Activity, Counter};
 
-/// Maps the device cache, chunk by chunk, until it is complete or the device has no more memory.
+/// Maps the device cache, chunk by chunk, until it has what it begins with or the device has no more memory. Then
+/// it grows and shrinks, if it may.
 pub(crate) fn map(shared: &Shared) -> Result<()> {
     shared.device_side.attached()?.device.bind()?;
     let cache = shared.device_side.cache()?;
-    let mut mapped = 0;
-    let chunk = shared.config.gpu_chunk_size;
-    while !shared.stopping() {
-        let since = Instant::now();
-        let mut span = shared.telemetry.trace.span(Activity::Map);
-        let device = &shared.device_side.attached()?.device;
-        let next = device.free_memory().and_then(|free| {
-            let left = cache.reserved() - mapped;
-            if left > 0 && !may_map(chunk.min(left), free, device.total_memory()) {
-                let what = format!("the device has {} left", size::show(free));
-                return Err(Error::new(ErrorKind::NoRoom, what));
-            }
-            cache.map_next(chunk)
-        });
-        match next {
-            Ok(0) => {
-                span.discard();
-                break;
-            }
-            Ok(bytes) => {
-                mapped += bytes;
-                shared.telemetry.metrics.map.add(bytes, since.elapsed());
-                span.bytes(bytes);
-                drop(span);
-                shared.catalog.step(|state| state.growth().grown(Level::DEVICE, bytes));
-                shared.telemetry.trace.counter(Counter::DeviceMapped, mapped);
-            }
-            Err(error) => {
-                shared.telemetry.degrade(
-                    "map",
-                    format!(
-                        "the device cache has {} of the {} asked for (gpu_cache_size): {error}",
-                        size::show(mapped),
-                        size::show(cache.reserved())
-                    ),
-                );
-                break;
-            }
+    while !shared.stopping() && cache.mapped() < cache.first() {
+        let left = cache.first() - cache.mapped();
+        if let Err(error) = map_chunk(shared, cache, left, may_map) {
+            shared.telemetry.degrade(
+                "map",
+                format!(
+                    "the device cache has {} of the {} asked for (gpu_cache_size): {error}",
+                    size::show(cache.mapped()),
+                    size::show(cache.first())
+                ),
+            );
+            break;
         }
     }
     shared.catalog.step(|state| state.growth().completed(Level::DEVICE));
-    Ok(())
+    match cache.reserved() > cache.first() {
+        true => grow(shared, cache),
+        false => Ok(()),
+    }
+}
+
+/// Maps a chunk of the device cache, of `left` bytes at most, if that `may` be with the device's free and total
+/// memory. Returns its bytes.
+fn map_chunk(
+    shared: &Shared,
+    cache: &DeviceCache,
+    left: u64,
+    may: fn(u64, u64, u64) -> bool,
+) -> Result<u64> {
+    let device = &shared.device_side.attached()?.device;
+    let chunk = shared.config.gpu_chunk_size.min(left);
+    let since = Instant::now();
+    let mut span = shared.telemetry.trace.span(Activity::Map);
+    let free = device.free_memory()?;
+    if !may(chunk, free, device.total_memory()) {
+        let what = format!("the device has {} left", size::show(free));
+        return Err(Error::new(ErrorKind::NoRoom, what));
+    }
+    let bytes = cache.map_next(chunk)?;
+    shared.telemetry.metrics.map.add(bytes, since.elapsed());
+    span.bytes(bytes);
+    drop(span);
+    shared.catalog.step(|state| state.growth().grown(Level::DEVICE, bytes));
+    shared.telemetry.trace.counter(Counter::DeviceMapped, cache.mapped());
+    Ok(bytes)
+}
+
+/// Lets the device cache grow while captures would wait for room, and gives back what it has grown by when the job
+/// is idle.
+fn grow(shared: &Shared, cache: &DeviceCache) -> Result<()> {
+    let kept = cache.mapped();
+    let mut refused = false;
+    let mut counts = shared.catalog.read(|state| state.counts());
+    loop {
+        let within = (refused || cache.mapped() > kept).then_some(IDLE_AFTER);
+        let next = shared.catalog.next_within(Worker::Grow, within, |state| {
+            Some(state.levels().wanted(Level::DEVICE)).filter(|wanted| *wanted > 0)
+        });
+        match next {
+            Next::Job(_) => {
+                let left = cache.reserved() - cache.mapped();
+                if let Err(error) = map_chunk(shared, cache, left, may_grow) {
+                    refused = true;
+                    shared.catalog.step(|state| state.growth().refused(Level::DEVICE));
+                    if shared.telemetry.is_new("grow") {
+                        log::info!(
+                            "the device cache stays at {}, of {} at most (gpu_cache_size), until memory is free: {error}",
+                            size::show(cache.mapped()),
+                            size::show(cache.reserved())
+                        );
+                    }
+                }
+            }
+            Next::Late => {
+                if std::mem::take(&mut refused) {
+                    shared.catalog.step(|state| state.growth().ask_again(Level::DEVICE));
+                }
+                let now = shared.catalog.read(|state| state.counts());
+                if std::mem::replace(&mut counts, now) == now {
+                    shrink(shared, cache, kept);
+                    counts = shared.catalog.read(|state| state.counts());
+                }
+            }
+            Next::Stop => return Ok(()),
+        }
+    }
+}
+
+/// Gives back the chunks of the device cache behind the first `kept` bytes, from the end, up to one that is needed.
+fn shrink(shared: &Shared, cache: &DeviceCache, kept: u64) {
+    while let Some(start) = cache.last_chunk().filter(|start| *start >= kept) {
+        let free = shared.catalog.step(|state| state.growth().shrink(Level::DEVICE, start));
+        if shared.stopping() || !free {
+            break;
+        }
+        let bytes = cache.mapped() - start;
+        // SAFETY: the catalog has taken the room back, so no copy is there, and whoever used one has waited for its
+        // own copies before.
+        if let Err(error) = unsafe { cache.unmap_last() } {
+            shared.catalog.step(|state| state.growth().grown(Level::DEVICE, bytes));
+            shared.telemetry.degrade("shrink", format!("the device cache keeps memory: {error}"));
+            break;
+        }
+        shared.telemetry.trace.counter(Counter::DeviceMapped, start);
+    }
 }
 
 /// While memory is short, touching threads check it again after this time.

@@ -1,4 +1,5 @@
-//! The device cache: one reserved range of device addresses, mapped from the start upwards.
+//! The device cache: one reserved range of device addresses, mapped from the start upwards, and unmapped from
+//! the end.
 //!
 //! Which bytes hold which checkpoint is the catalog's business; how far the range is mapped is
 //! told to it by the worker that maps.
@@ -13,18 +14,27 @@ use os::sync::Mutex;
 #[derive(Debug)]
 pub struct DeviceCache {
     base: u64,
+    first: u64,
     reserved: u64,
     range: Mutex<DeviceRange>,
 }
 
 impl DeviceCache {
-    /// Reserves addresses for `bytes`. Maps nothing.
-    pub fn reserve(device: &Arc<Device>, bytes: u64) -> Result<DeviceCache> {
-        let range = DeviceRange::reserve(device, bytes)?;
-        Ok(DeviceCache { base: range.base(), reserved: range.reserved(), range: Mutex::new(range) })
+    /// Reserves addresses for `most` bytes, of which it is to have `first` for good. Maps nothing.
+    pub fn reserve(device: &Arc<Device>, first: u64, most: u64) -> Result<DeviceCache> {
+        let range = DeviceRange::reserve(device, most)?;
+        let (base, reserved) = (range.base(), range.reserved());
+        // What is reserved is whole units of the device.
+        let first = if first == most { reserved } else { first };
+        Ok(DeviceCache { base, first, reserved, range: Mutex::new(range) })
     }
 
-    /// Bytes it will have when it is wholly mapped.
+    /// Bytes it is to have for good.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The most bytes it can have.
     pub fn reserved(&self) -> u64 {
         self.reserved
     }
@@ -34,8 +44,30 @@ impl DeviceCache {
         self.base + offset
     }
 
+    /// Bytes mapped.
+    pub fn mapped(&self) -> u64 {
+        self.range.lock().mapped()
+    }
+
     /// Maps up to `chunk` bytes more. Returns how many came; 0 when all is mapped.
     pub fn map_next(&self, chunk: u64) -> Result<u64> {
         self.range.lock().map_next(chunk)
+    }
+
+    /// Where the chunk that was mapped last begins, if there is one.
+    pub fn last_chunk(&self) -> Option<u64> {
+        self.range.lock().last_piece()
+    }
+
+    /// Unmaps the chunk that was mapped last.
+    ///
+    /// # Errors
+    /// The device refuses; the chunk is there still.
+    ///
+    /// # Safety
+    /// Nothing uses the chunk: all copies from and to it were waited for.
+    pub unsafe fn unmap_last(&self) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.range.lock().unmap_last() }
     }
 }

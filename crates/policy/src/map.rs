@@ -1,5 +1,7 @@
 //! How much device memory the device cache may map.
 
+use std::time::Duration;
+
 /// Bytes of device memory that are left to the application.
 const KEEP_FREE: u64 = 256 << 20;
 /// A share (1/64) of the device's memory, which is left instead where that is less.
@@ -11,6 +13,20 @@ pub fn may_map(bytes: u64, free: u64, total: u64) -> bool {
     free >= bytes.saturating_add(KEEP_FREE.min(total / KEEP_FREE_SHARE))
 }
 
+/// Bytes of device memory that stay free when a cache grows beyond what it was given for good.
+const GROWTH_KEEPS: u64 = 2 << 30;
+/// A share (1/16) of the device's memory, which stays free instead where that is more.
+const GROWTH_KEEPS_SHARE: u64 = 16;
+
+/// Whether a cache may grow by `bytes` on a device with `free` of `total` bytes free.
+pub fn may_grow(bytes: u64, free: u64, total: u64) -> bool {
+    free > bytes.saturating_add(GROWTH_KEEPS.max(total / GROWTH_KEEPS_SHARE))
+}
+
+/// For how long a job has to be idle before its cache gives back what it has grown by; and how long after a
+/// refusal it may ask for memory again, as nobody tells when others have freed theirs.
+pub const IDLE_AFTER: Duration = Duration::from_secs(2);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -21,5 +37,14 @@ mod tests {
         assert!(may_map(1 << 30, (1 << 30) + KEEP_FREE, total));
         assert!(!may_map(1 << 30, (1 << 30) + KEEP_FREE - 1, total));
         assert!(may_map(1 << 20, (1 << 20) + (1 << 14), 1 << 20), "a small device, a small share");
+    }
+
+    /// Catches growth into what the application and others on the card may need.
+    #[test]
+    fn growth_leaves_more_than_mapping_does() {
+        let (small, large) = (16 << 30, 128 << 30);
+        assert!(may_grow(1 << 30, (3 << 30) + 1, small) && !may_grow(1 << 30, 3 << 30, small));
+        assert!(may_grow(1 << 30, (9 << 30) + 1, large) && !may_grow(1 << 30, 9 << 30, large));
+        assert!(!may_grow(u64::MAX, u64::MAX, large));
     }
 }

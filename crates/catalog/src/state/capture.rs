@@ -4,7 +4,6 @@
 use super::{Arrival, Destination, MoveEnd, Reserve, State};
 use crate::entry::{Entry, FileCopy, Life, Stage};
 use crate::ledger::{Slot, Standing};
-use crate::level::LevelSpec;
 use crate::space::Extent;
 use crate::{Id, Level, Part, Region, MOST, PARTS};
 use errors::{Error, ErrorKind, Result};
@@ -435,7 +434,7 @@ impl State {
                 let memory = self.levels.level(level);
                 let taken = &mut taken[level.index()];
                 let sum = taken.saturating_add(memory.space.rounded(len));
-                let fits = sum <= memory.spec.capacity;
+                let fits = sum <= memory.reach();
                 *taken = if fits { sum } else { *taken };
                 fits
             })
@@ -446,10 +445,11 @@ impl State {
         if self.shape.scratch {
             return Ok([Destination::File, Destination::File]);
         }
-        let sizes = self.levels.levels.iter().map(|level| {
-            let LevelSpec { key, capacity, .. } = level.spec;
-            format!("{key} ({capacity} bytes)")
-        });
+        let sizes = self
+            .levels
+            .levels
+            .iter()
+            .map(|level| format!("{} ({} bytes)", level.spec.key, level.reach()));
         let sizes: Vec<_> = sizes.collect();
         Err(Error::new(
             ErrorKind::NoRoom,

@@ -19,8 +19,14 @@ pub(super) struct LevelState {
     pub(super) aside: u64,
     /// Room that is never used again, as a copy to it could not be waited for.
     pub(super) stranded: u64,
-    /// Whether it will not grow any more.
+    /// Whether all bytes that it begins with are there, or will not come.
     pub(super) complete: bool,
+    /// Up to how many bytes it grows when captures would wait for room.
+    most: u64,
+    /// It was asked to grow, and could not.
+    refused: bool,
+    /// Bytes that a capture lacks, by which it is to grow.
+    wanted: u64,
     /// Checkpoints that could be flushed from it. Consumed ones come last, the others in the order in which
     /// they were taken.
     pub(super) flush: BTreeSet<(bool, Id)>,
@@ -44,6 +50,9 @@ impl LevelState {
             aside: 0,
             stranded: 0,
             complete: !spec.grows || spec.capacity == 0,
+            most: 0,
+            refused: false,
+            wanted: 0,
             spec,
             flush: BTreeSet::new(),
             victims: BTreeSet::new(),
@@ -59,9 +68,34 @@ impl LevelState {
         self.stranded += extents.iter().map(|extent| extent.len).sum::<u64>();
     }
 
-    /// Whether `len` bytes would fit if it were empty.
+    /// Whether `len` bytes would fit if it were empty, in what it has for good.
     pub(super) fn fits(&self, len: u64) -> bool {
         self.space.rounded(len) <= self.spec.capacity
+    }
+
+    /// By how many bytes it may still grow.
+    fn growable(&self) -> u64 {
+        match self.refused {
+            true => 0,
+            false => self.most.saturating_sub(self.space.capacity()),
+        }
+    }
+
+    /// The bytes that a capture may count on: it can wait until they are there.
+    pub(super) fn reach(&self) -> u64 {
+        self.spec.capacity.max(self.space.capacity() + self.growable())
+    }
+
+    /// How many bytes of an allocation of `len` are not free.
+    fn lacks(&self, len: u64) -> u64 {
+        self.space.rounded(len).saturating_sub(self.space.free())
+    }
+
+    /// Asks for the memory that `len` bytes lack. Returns whether any may come.
+    pub(super) fn ask_to_grow(&mut self, len: u64) -> bool {
+        let growable = self.growable();
+        self.wanted = self.wanted.max(self.lacks(len).min(growable));
+        growable > 0
     }
 }
 
@@ -199,7 +233,13 @@ impl MemoryLevels {
 
     /// The bytes of checkpoints that the levels of memory can hold.
     pub fn capacity(&self) -> u64 {
-        self.levels.iter().map(|level| level.spec.capacity).sum()
+        self.levels.iter().map(LevelState::reach).sum()
+    }
+
+    /// By how many bytes a level is to grow, as a capture waits for them.
+    pub fn wanted(&self, level: Level) -> u64 {
+        let level = self.level(level);
+        level.wanted.min(level.growable())
     }
 
     /// Where a writer could read the whole checkpoint from now, if it could.
@@ -258,6 +298,54 @@ impl Growth<'_> {
         level.complete = bytes == 0;
     }
 
+    /// A level may grow up to so many bytes when a capture would wait for room.
+    pub fn may_grow_to(&mut self, level: Level, most: u64) {
+        self.state.levels.level_mut(level).most = most;
+    }
+
+    /// A level cannot grow now. Nobody waits for that until [`Growth::ask_again`].
+    pub fn refused(&mut self, level: Level) {
+        let memory = self.state.levels.level_mut(level);
+        (memory.refused, memory.wanted) = (true, 0);
+        self.state.work.changes += 1;
+    }
+
+    /// A level that could not grow may be asked again.
+    pub fn ask_again(&mut self, level: Level) {
+        self.state.levels.level_mut(level).refused = false;
+        self.state.work.changes += 1;
+    }
+
+    /// Takes the room from `start` to the end out of a level; what is there and elsewhere, too, is evicted. False, and
+    /// nothing has changed, if something has to stay, or a capture waits for room.
+    pub fn shrink(&mut self, level: Level, start: u64) -> bool {
+        let LevelState { space, victims, wanted, .. } = self.state.levels.level(level);
+        if *wanted > 0 || self.state.levels.starved == Some(level) {
+            return false;
+        }
+        let beyond = |range: Range<u64>| range.end.saturating_sub(range.start.max(start));
+        let free: u64 = space.holes().map(beyond).sum();
+        let mut held = space.capacity().saturating_sub(start) - free;
+        let mut there: Vec<Id> = Vec::new();
+        for &(_, id) in victims.iter().take_while(|(class, _)| *class < EvictionClass::Discardable)
+        {
+            let Some(entry) = self.state.checkpoints.entries.get(&id) else { continue };
+            let copies = entry.parts.iter().filter(|part| part.is_ready(level));
+            let extents = copies.flat_map(|part| part.copy(level).extents.iter());
+            let bytes: u64 = extents.map(|e| beyond(e.offset..e.offset + e.len)).sum();
+            if bytes > 0 {
+                held -= bytes;
+                there.push(id);
+            }
+        }
+        if held > 0 {
+            return false;
+        }
+        there.into_iter().for_each(|id| self.state.eviction().evict(id, level));
+        self.state.work.changes += 1;
+        self.state.levels.level_mut(level).space.shrink(start)
+    }
+
     /// Gives out freed room first, as it has pages already, or else goes by FIFO, as in HiPC'22.
     pub fn pack(&mut self, level: Level, packs: bool) {
         self.state.levels.level_mut(level).space.pack(packs);
@@ -287,11 +375,13 @@ impl Growth<'_> {
 
     /// A level has grown by `bytes`.
     pub fn grown(&mut self, level: Level, bytes: u64) {
-        self.state.levels.level_mut(level).space.grow(bytes);
+        let memory = self.state.levels.level_mut(level);
+        memory.space.grow(bytes);
+        memory.wanted = memory.wanted.saturating_sub(bytes);
         self.state.work.changes += 1;
     }
 
-    /// A level will not grow any more, and nothing waits for the rest.
+    /// A level has what it begins with, and nothing waits for the rest.
     pub fn completed(&mut self, level: Level) {
         self.state.levels.level_mut(level).complete = true;
         self.resized(level);

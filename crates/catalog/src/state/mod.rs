@@ -173,6 +173,7 @@ impl State {
             Worker::Fetch(level) => next_to_fetch(self, level).is_some(),
             Worker::Read => next_to_read(self).is_some(),
             Worker::Arrive => !self.work.arrivals.is_empty(),
+            Worker::Grow => self.levels.all().any(|level| self.levels.wanted(level) > 0),
         }
     }
 

@@ -44,6 +44,8 @@ pub enum Worker {
     Read,
     /// Copies deferred captures to the staging level.
     Arrive,
+    /// Gives more memory to levels that grow when captures would wait.
+    Grow,
 }
 
 /// The event that a reservation waits for.

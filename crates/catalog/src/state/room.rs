@@ -28,6 +28,16 @@ impl Eviction<'_> {
         }
     }
 
+    /// Asks for the memory that a capture of `len` bytes lacks in a level. Returns whether it may come.
+    fn grows(&mut self, len: u64, level: Level) -> bool {
+        let before = self.state.levels.wanted(level);
+        let grows = self.state.levels.level_mut(level).ask_to_grow(len);
+        if self.state.levels.wanted(level) > before {
+            self.state.work.changes += 1;
+        }
+        grows
+    }
+
     /// Flushes from a level wait for room.
     pub(super) fn flush_starves(&mut self, level: Level) {
         if !std::mem::replace(&mut self.state.levels.level_mut(level).starved, true) {
@@ -55,8 +65,12 @@ impl Eviction<'_> {
                 self.evict(id, level);
                 continue;
             }
+            let room_comes = room_can_come(self.state, level);
+            if (room_comes || victim.is_none()) && self.grows(len, level) {
+                return Err(Reserve::Wait(WaitFor::Growth));
+            }
             self.starves(level);
-            if room_can_come(self.state, level) {
+            if room_comes {
                 return Err(Reserve::Wait(WaitFor::Room(level)));
             }
             if level == self.state.levels.staging && self.state.removal().drop_oldest_held() {

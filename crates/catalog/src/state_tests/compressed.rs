@@ -128,6 +128,7 @@ impl World {
 fn ephemeral(host: u64, compressed: u64) -> World {
     World::new(Job0 {
         device: 0,
+        growth: 0,
         host,
         third: Some(Third::Compressed(compressed)),
         scratch: false,

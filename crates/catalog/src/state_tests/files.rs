@@ -10,6 +10,7 @@ use policy::rounds::FileState;
 fn both(host: u64) -> World {
     World::new(Job0 {
         device: 0,
+        growth: 0,
         host,
         third: None,
         scratch: true,
@@ -78,6 +79,7 @@ fn a_failed_write_keeps_the_bytes_and_is_reported_once() {
 fn cleaning_up_waits_for_the_persistent_copy() {
     let job = Job0 {
         device: 0,
+        growth: 0,
         host: 100,
         third: None,
         scratch: true,
@@ -317,6 +319,7 @@ fn many_failures_are_one_report() {
 fn beside(host: u64) -> World {
     World::new(Job0 {
         device: 0,
+        growth: 0,
         host,
         third: None,
         scratch: true,

@@ -53,6 +53,7 @@ proptest! {
         let (scratch, persistent, ephemeral) = files;
         let mut world = World::new(Job0 {
             device: memory.0 * GRANULE,
+            growth: 0,
             host: memory.1 * GRANULE,
             third: None,
             scratch: scratch || !ephemeral,

@@ -1,6 +1,6 @@
 //! Which checkpoints leave a memory level, which return to it, and when.
 
-use super::world::{world, Job0, World, GRANULE, NAME};
+use super::world::{mapped, world, Job0, World, GRANULE, NAME};
 use crate::state::*;
 use crate::{Level, Part, Region};
 use policy::order::RestoreOrder;
@@ -50,6 +50,7 @@ fn flushes_that_wait_are_counted() {
 fn nothing_is_evicted_before_the_device_cache_is_wholly_mapped() {
     let job = Job0 {
         device: 48,
+        growth: 0,
         host: 400,
         third: None,
         scratch: false,
@@ -69,6 +70,157 @@ fn nothing_is_evicted_before_the_device_cache_is_wholly_mapped() {
         Reserve::Wait(WaitFor::Growth)
     ));
     assert_eq!(world.state.counts().evictions[0], 0);
+}
+
+fn growing(host: u64, ephemeral: bool) -> World {
+    mapped(Job0 {
+        device: 24,
+        growth: 24,
+        host,
+        third: None,
+        scratch: !ephemeral,
+        persistent: false,
+        ephemeral,
+        order: RestoreOrder::Reverse,
+        beside: None,
+    })
+}
+
+fn reserve(world: &mut World, version: i32, len: u64) -> Reserve {
+    let id = world.state.captures().open(NAME, version);
+    world.state.captures().reserve(id, Part::Device, len, Level::DEVICE)
+}
+
+/// Takes checkpoints for which the level grows, and nobody else does anything.
+fn fill_by_growth(world: &mut World) {
+    for version in 0..4 {
+        let id = world.state.captures().open(NAME, version);
+        while !matches!(
+            world.state.captures().reserve(id, Part::Device, 12, Level::DEVICE),
+            Reserve::Got { .. }
+        ) {
+            assert!(world.state.has_work(Worker::Grow), "{version}");
+            world.grow();
+        }
+        world.state.captures().abort(id);
+        assert!(world.capture(version, [12, 0]));
+    }
+}
+
+/// Catches a capture that waits for flushes although the level may grow, growth that nobody is told of, and a
+/// level that grows beyond its end.
+#[test]
+fn a_level_grows_where_a_capture_would_wait() {
+    let mut world = growing(400, true);
+    fill_by_growth(&mut world);
+    assert_eq!(world.state.levels().room(Level::DEVICE), (48, 0));
+    let answer = reserve(&mut world, 4, 12);
+    assert!(matches!(answer, Reserve::Wait(WaitFor::Room(Level::DEVICE))), "{answer:?}");
+    assert!(!world.state.has_work(Worker::Grow));
+    assert_eq!(world.state.counts().evictions[0], 0);
+    assert_eq!(world.state.check(), Ok(()));
+}
+
+/// Catches a level that grows although a copy there may go, or for something that is only fetched.
+#[test]
+fn a_level_does_not_grow_where_nobody_would_wait() {
+    let mut world = growing(400, true);
+    for version in 0..8 {
+        assert!(world.capture(version, [12, 0]));
+        world.everybody_works();
+    }
+    for version in (0..8).rev() {
+        world.restore(version);
+        world.everybody_works();
+    }
+    assert!(world.state.counts().fetches > 0);
+    assert_eq!(world.state.levels().room(Level::DEVICE).0, 24);
+}
+
+/// Catches a request that is made again and again of a device that has nothing, a capture that waits for it, and a
+/// level that is never asked again.
+#[test]
+fn what_was_refused_is_asked_for_again_later() {
+    let mut world = growing(400, true);
+    for version in 0..2 {
+        assert!(world.capture(version, [12, 0]));
+    }
+    let answer = reserve(&mut world, 2, 12);
+    assert!(matches!(answer, Reserve::Wait(WaitFor::Growth)), "{answer:?}");
+    assert!(world.state.has_work(Worker::Grow));
+    assert_eq!(world.state.levels().wanted(Level::DEVICE), 12);
+    let before = world.state.changes();
+    world.state.growth().refused(Level::DEVICE);
+    assert_ne!(world.state.changes(), before, "who waits is woken up");
+    let answer = reserve(&mut world, 3, 12);
+    assert!(matches!(answer, Reserve::Wait(WaitFor::Room(Level::DEVICE))), "{answer:?}");
+    assert!(!world.state.has_work(Worker::Grow));
+    world.state.growth().ask_again(Level::DEVICE);
+    let answer = reserve(&mut world, 4, 12);
+    assert!(matches!(answer, Reserve::Wait(WaitFor::Growth)), "{answer:?}");
+    assert!(world.state.has_work(Worker::Grow));
+}
+
+/// Catches a checkpoint that is refused although the level could grow for it, and one that waits for a level that
+/// cannot.
+#[test]
+fn what_is_larger_than_the_level_waits_until_it_has_grown() {
+    let mut world = growing(400, true);
+    let to = |world: &World, len| world.state.destination([len, 0]).unwrap()[0];
+    assert_eq!(to(&world, 40), Destination::Memory(Level::DEVICE));
+    assert_eq!(to(&world, 52), Destination::Memory(Level::HOST));
+    assert!(world.capture(0, [40, 0]));
+    assert_eq!(world.state.levels().room(Level::DEVICE).0, 40);
+    world.state.growth().refused(Level::DEVICE);
+    assert_eq!(to(&world, 40), Destination::Memory(Level::DEVICE), "what there is counts");
+    assert_eq!(to(&world, 44), Destination::Memory(Level::HOST));
+    // Once it has shrunk, it is read from where it is.
+    world.everybody_works();
+    assert!(world.shrink(24));
+    world.restore(0);
+    world.everybody_works();
+    assert_eq!(world.state.check(), Ok(()));
+}
+
+/// Catches bytes that are lost with their memory, and memory that is kept for bytes that are elsewhere, too.
+#[test]
+fn a_level_gives_back_what_it_holds_for_nobody_alone() {
+    let mut world = growing(48, false);
+    fill_by_growth(&mut world);
+    assert!(!world.shrink(12), "3 is there alone");
+    let there = |world: &World| {
+        let on_device = |v: &i32| {
+            let id = world.state.checkpoints().find(NAME, *v).unwrap();
+            world.state.on_device(id, 0)
+        };
+        (0..4).filter(on_device).collect::<Vec<_>>()
+    };
+    for _ in 0..8 {
+        world.everybody_works();
+    }
+    assert_eq!(there(&world), [0, 1, 2, 3]);
+    assert!(world.shrink(12));
+    assert_eq!(there(&world), [0, 1, 2]);
+    let restored = world.state.checkpoints().find(NAME, 2).unwrap();
+    world.state.up().begin_restore(restored);
+    assert!(!world.shrink(12), "2 is being restored");
+    world.state.up().end_restore(restored, true);
+    assert!(world.shrink(12) && !world.shrink(12), "it does not become smaller than it was");
+    assert_eq!(world.state.levels().room(Level::DEVICE).0, 24);
+    for version in 0..4 {
+        world.restore(version);
+    }
+    assert_eq!(world.state.check(), Ok(()));
+}
+
+/// Catches the only copy of a consumed checkpoint that is discarded for the sake of others' memory.
+#[test]
+fn what_may_be_discarded_is_not_given_back() {
+    let mut world = growing(0, true);
+    fill_by_growth(&mut world);
+    world.restore(3);
+    assert!(!world.shrink(12));
+    world.restore(3);
 }
 
 #[test]
@@ -303,6 +455,7 @@ fn a_restored_checkpoint_stays_while_it_is_restored_again() {
 fn regions_that_stay_the_same_are_kept_once() {
     let mut state = World::new(Job0 {
         device: 0,
+        growth: 0,
         host: 400,
         third: None,
         scratch: false,

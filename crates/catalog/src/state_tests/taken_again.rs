@@ -14,6 +14,7 @@ use policy::order::RestoreOrder;
 fn taken_again(host: u64, persistent: bool) -> (Job0, World, [BTreeMap<i32, Vec<u8>>; 2]) {
     let job = Job0 {
         device: 40,
+        growth: 0,
         host,
         third: None,
         scratch: true,

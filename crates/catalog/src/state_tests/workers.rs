@@ -251,6 +251,7 @@ impl World {
 
     pub(super) fn everybody_works(&mut self) {
         self.map();
+        self.grow();
         self.begin_jobs();
         while !self.jobs.is_empty() {
             self.end_job(0, false);

@@ -72,6 +72,10 @@ pub(super) struct World {
     pub(super) hinted: BTreeMap<i32, Vec<u64>>,
     pub(super) hints: u64,
     pub(super) to_map: u64,
+    /// What the device cache has for good.
+    first: u64,
+    /// Whether the device has no memory to grow into.
+    pub(super) card_is_full: bool,
     pub(super) ephemeral: bool,
     pub(super) scratch_wanted: bool,
     pub(super) fill: u8,
@@ -83,6 +87,8 @@ pub(super) const NAME: &str = "wave";
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job0 {
     pub(super) device: u64,
+    /// By how much the device cache may grow.
+    pub(super) growth: u64,
     pub(super) host: u64,
     pub(super) third: Option<Third>,
     pub(super) scratch: bool,
@@ -149,8 +155,12 @@ impl World {
             beside: job.beside,
         });
         state.growth().expect_capacity(Level::DEVICE, job.device);
+        let most = job.device + job.growth;
+        if job.growth > 0 {
+            state.growth().may_grow_to(Level::DEVICE, most);
+        }
         let levels = job.levels().into_iter().enumerate();
-        let sizes = levels.map(|(row, spec)| if row == 0 { job.device } else { spec.capacity });
+        let sizes = levels.map(|(row, spec)| if row == 0 { most } else { spec.capacity });
         let ledger = Plain::of(1 << 20);
         if !job.ephemeral {
             state.handover().note_to(Ledger::new(ledger.words()).unwrap());
@@ -177,6 +187,8 @@ impl World {
             hinted: BTreeMap::new(),
             hints: 0,
             to_map: job.device,
+            first: job.device,
+            card_is_full: false,
             ephemeral: job.ephemeral,
             scratch_wanted: job.scratch,
             fill: 0,
@@ -222,7 +234,7 @@ impl World {
 
     /// The successor if the process is killed now, with its host buffer, files and ledger.
     pub(super) fn successor(&self, job: Job0) -> World {
-        let mut successor = World::new(Job0 { device: 0, ..job });
+        let mut successor = World::new(Job0 { device: 0, growth: 0, ..job });
         let staging = self.state.levels().staging().index();
         successor.memory[staging] = self.memory[staging].clone();
         successor.scratch = self.scratch.clone();
@@ -254,6 +266,36 @@ impl World {
         if self.to_map == 0 {
             self.state.growth().completed(Level::DEVICE);
         }
+    }
+
+    /// The device cache grows by a chunk, if a capture wants that.
+    pub(super) fn grow(&mut self) {
+        if !self.state.has_work(Worker::Grow) {
+            return;
+        }
+        let wanted = self.state.levels().wanted(Level::DEVICE);
+        assert!(self.to_map == 0 && wanted > 0);
+        let (capacity, most) =
+            (self.state.levels().room(Level::DEVICE).0, self.memory[0].len() as u64);
+        match self.card_is_full {
+            true => self.state.growth().refused(Level::DEVICE),
+            false => self.state.growth().grown(Level::DEVICE, (most - capacity).min(8)),
+        }
+    }
+
+    /// The device cache gives back up to so many bytes, whose memory is lost.
+    pub(super) fn shrink(&mut self, bytes: u64) -> bool {
+        let capacity = self.state.levels().room(Level::DEVICE).0;
+        let start = (capacity.saturating_sub(bytes) / GRANULE * GRANULE).max(self.first);
+        let shrinks = self.to_map == 0 && self.state.growth().shrink(Level::DEVICE, start);
+        assert_eq!(
+            self.state.levels().room(Level::DEVICE).0,
+            if shrinks { start } else { capacity }
+        );
+        if shrinks {
+            self.memory[0][start as usize..].fill(0xEE);
+        }
+        shrinks
     }
 
     /// Takes one checkpoint as the engine does. False: there is no room.
@@ -466,7 +508,13 @@ impl World {
 pub(super) fn world(device: u64, host: u64, scratch: bool, ephemeral: bool) -> World {
     let order = RestoreOrder::Reverse;
     let (persistent, beside) = (false, None);
-    let job = Job0 { device, host, third: None, scratch, persistent, ephemeral, order, beside };
+    let (growth, third) = (0, None);
+    let job = Job0 { device, growth, host, third, scratch, persistent, ephemeral, order, beside };
+    mapped(job)
+}
+
+/// A world whose device cache has what it begins with.
+pub(super) fn mapped(job: Job0) -> World {
     let mut world = World::new(job);
     while world.to_map > 0 {
         world.map();

@@ -65,11 +65,8 @@ fn device(ordinal: usize, found: &DeviceInfo, config: Option<&Config>) -> Vec<Fi
     let mut name =
         Finding::ok(AREA, format!("device {ordinal}"), format!("{}, {memory}{near}", found.name));
     let asked = config.and_then(|config| config.gpu_cache_size);
-    if let Some(asked) = asked.filter(|asked| *asked > found.total) {
-        name = name.problem(format!(
-            "gpu_cache_size = {} is more than it has; set it lower",
-            size::show(asked)
-        ));
+    if let Some(asked) = asked.filter(|asked| asked.first > found.total) {
+        name = name.problem(format!("gpu_cache_size = {asked} is more than it has; set it lower"));
     }
     let has = |what: &str, has: bool, without: &str| {
         let finding = Finding::ok(AREA, what, if has { "yes" } else { "no" });
