@@ -41,6 +41,9 @@ pub(crate) struct Amounts {
     /// large-device configuration; on the software device 8M]
     #[arg(long, value_parser = size::parse, value_name = "SIZE")]
     pub device_cache: Option<u64>,
+    /// Bytes that the device cache of ours may grow to [default: it does not grow]
+    #[arg(long, value_parser = size::parse, value_name = "SIZE")]
+    pub device_cache_most: Option<u64>,
     /// Bytes of the host buffer of each process [default: 32G; on the software device 64M]
     #[arg(long, value_parser = size::parse, value_delimiter = ',', value_name = "LIST")]
     pub host_cache: Vec<u64>,
@@ -197,6 +200,10 @@ impl RunOptions {
                                 interval_ms: interval,
                                 compute: self.compute,
                                 device_cache: self.device_cache(configuration, &sizes, &defaults),
+                                device_cache_most: self
+                                    .amounts
+                                    .device_cache_most
+                                    .filter(|_| approach == ApproachName::Ours),
                                 host_cache,
                                 sizes: sizes.clone(),
                                 order: self.order,
@@ -369,6 +376,7 @@ mod tests {
             ("--trace generated --rows 3", "--rows 3: a generated trace"),
             ("--processes 0", "--processes"),
             ("--device-cache 1K", "--device-cache 1 KiB (1024 bytes)"),
+            ("--device-cache-most 8M", "--device-cache-most 8 MiB"),
             ("--approach ring --configuration large-device", "ring keeps everything on the host"),
         ] {
             let error = format!("{:#}", plans(arguments).unwrap_err());

@@ -125,6 +125,9 @@ pub(crate) struct PointPlan {
     pub compute: Compute,
     /// Bytes of the device cache of each process.
     pub device_cache: u64,
+    /// Bytes that the device cache of each process may grow to (`ours`); `None`: it does not grow.
+    #[serde(default)]
+    pub device_cache_most: Option<u64>,
     /// Bytes of the host buffer of each process; 0 in the large-device configuration.
     pub host_cache: u64,
     /// The order of restores.
@@ -187,6 +190,14 @@ impl PointPlan {
                 format!("; --scale {:.1e} makes it fit", self.device_cache as f64 / largest as f64)
             }
         );
+        if let Some(most) = self.device_cache_most {
+            ensure!(
+                most > self.device_cache,
+                "--device-cache-most {}: the device cache has {} already",
+                exact(most),
+                exact(self.device_cache)
+            );
+        }
         for process in 0..self.processes {
             let all: u64 =
                 self.sizes_of(process).iter().map(|size| size.next_multiple_of(GRANULE)).sum();

@@ -124,6 +124,9 @@ pub(crate) fn name(plan: &PointPlan) -> String {
     let mut name = plan.approach.text().to_owned();
     if plan.approach == ApproachName::Ours {
         name += &format!(" ({}, {})", plan.touch, plan.pin);
+        if let Some(most) = plan.device_cache_most {
+            name += &format!(" up to {}", size::show(most));
+        }
         if !plan.settings.is_empty() {
             name += &format!(" {}", plan.settings.join(", "));
         }

@@ -67,10 +67,14 @@ pub(crate) fn configuration(plan: &PointPlan) -> String {
         RestoreSequence::Same => "same",
         RestoreSequence::Random => "random",
     };
+    let device = match plan.device_cache_most {
+        Some(most) => format!("{}B..{most}B", plan.device_cache),
+        None => format!("{}B", plan.device_cache),
+    };
     let mut text = format!(
-        "mode = async\nephemeral = true\ngpu_cache_size = {}B\nhost_cache_size = {}B\n\
+        "mode = async\nephemeral = true\ngpu_cache_size = {device}\nhost_cache_size = {}B\n\
          restore_order = {order}\ntouch = {}\npin = {}\n",
-        plan.device_cache, plan.host_cache, plan.touch, plan.pin
+        plan.host_cache, plan.touch, plan.pin
     );
     for setting in &plan.settings {
         text += setting;

@@ -39,6 +39,7 @@ pub(super) fn plan(approach: ApproachName, order: RestoreSequence, hints: HintAm
         interval_ms: 0.0,
         compute: Compute::Sleep,
         device_cache: 256 << 10,
+        device_cache_most: None,
         host_cache: host,
         order,
         hints,

@@ -60,6 +60,8 @@ pub(super) struct SimulatedNode {
     sequence: u64,
     /// Whether a registration stops the copies of each process.
     stopped: Vec<bool>,
+    /// Bytes by which the device cache of each process has grown.
+    grown: Vec<u64>,
     /// The lock on registering.
     pub node_lock: SimulatedLock,
 }
@@ -88,6 +90,7 @@ impl SimulatedNode {
             queue: BTreeMap::new(),
             sequence: 0,
             stopped: vec![false; processes],
+            grown: vec![0; processes],
             node_lock: SimulatedLock::default(),
         }
     }
@@ -105,6 +108,18 @@ impl SimulatedNode {
     pub(super) fn neighbours(&self, process: ProcessNumber) -> usize {
         let gpu = self.gpu(process);
         (0..self.stopped.len()).filter(|&other| self.gpu(other) == gpu).count()
+    }
+
+    /// The device cache of a process has grown.
+    pub(super) fn cache_grows(&mut self, process: ProcessNumber, bytes: u64) {
+        self.grown[process] += bytes;
+    }
+
+    /// By how many bytes the caches on a process's GPU have grown, its own included.
+    pub(super) fn caches_grown(&self, process: ProcessNumber) -> u64 {
+        let gpu = self.gpu(process);
+        let grown = self.grown.iter().enumerate();
+        grown.filter(|&(other, _)| self.gpu(other) == gpu).map(|(_, bytes)| bytes).sum()
     }
 
     /// Tells `actor` after so many seconds.

@@ -22,6 +22,8 @@ pub(super) struct PlanPrediction {
     pub blocked_total: f64,
     /// The longest time that one checkpoint blocked any process.
     pub longest_checkpoint: f64,
+    /// Time that checkpoints waited for room in the device cache.
+    pub waited_for_room: f64,
     /// Bare copies on the device of the same bytes, there and back: the floor of `blocked_total`.
     pub bare: f64,
     /// Time during which a registration stopped all copies.
@@ -45,6 +47,7 @@ pub(super) fn predict(plan: PointPlan, node: &NodeFigures) -> Result<PlanPredict
         blocked_checkpoints: per_process(&outcomes, ProcessOutcome::checkpointing),
         blocked_total: per_process(&outcomes, ProcessOutcome::total),
         longest_checkpoint: longest.fold(0.0, f64::max),
+        waited_for_room: per_process(&outcomes, |outcome| outcome.waited_for_room),
         // Processes on one GPU share its memory, but rarely copy at the same moment.
         bare: 2.0 * bytes as f64 / node.device_copy.value,
         stopped: per_process(&outcomes, |outcome| outcome.stopped),

@@ -24,6 +24,8 @@ pub(super) struct Scenario {
     pub interval: f64,
     /// Bytes of the device cache of each process.
     pub device_cache: u64,
+    /// Bytes that it may grow to; `None`: it does not grow.
+    pub device_cache_most: Option<u64>,
     /// Bytes of the host buffer of each process; 0: the device cache holds everything.
     pub host_cache: u64,
     /// Bytes that are mapped at a time (`gpu_chunk_size`).
@@ -63,6 +65,7 @@ impl Scenario {
             sizes: vec![vec![CHECKPOINT; (HOST_CACHE / CHECKPOINT) as usize]],
             interval,
             device_cache: DEVICE_CACHE,
+            device_cache_most: None,
             host_cache: HOST_CACHE,
             map_chunk: keys.gpu_chunk_size,
             pin_chunk: keys.pin_chunk_size,
@@ -106,6 +109,7 @@ impl Scenario {
         Ok(Scenario {
             sizes: plan.sizes.clone(),
             device_cache: plan.device_cache,
+            device_cache_most: plan.device_cache_most,
             host_cache: plan.host_cache,
             map_chunk: keys.gpu_chunk_size,
             pin_chunk: keys.pin_chunk_size,
@@ -176,6 +180,10 @@ pub(super) struct ProcessOutcome {
     pub fetched: u64,
     /// See `captured`.
     pub restored: u64,
+    /// Seconds that checkpoints waited for room in the device cache, and for it to be mapped or to grow.
+    pub waited_for_room: f64,
+    /// See `waited_for_room`.
+    pub waited_for_memory: f64,
     /// Seconds during which a registration stopped this process's copies.
     pub stopped: f64,
     /// When all pages existed, and when all were registered; 0 if the run ended before.

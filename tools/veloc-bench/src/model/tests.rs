@@ -277,6 +277,49 @@ fn a_coherent_node_registers_nothing() {
     }
 }
 
+/// 16 GiB in 5 ms each, of which flushes to unregistered memory take more: a cache of 4 GiB fills up.
+fn filling(processes: usize) -> Scenario {
+    Scenario {
+        sizes: vec![vec![CHECKPOINT; 128]],
+        pin: Pin::Off,
+        ..Scenario::large_host(h200(), ApproachName::Ours, processes, 5e-3).unwrap()
+    }
+}
+
+/// Catches captures that wait for flushes while the card has memory, and a model that does not know that its cache
+/// grows.
+#[test]
+fn a_cache_that_grows_is_not_waited_for() {
+    let scenario = filling(1);
+    let fixed = &simulate_and(&scenario, true).unwrap()[0];
+    assert!(fixed.waited_for_room > 0.0, "{fixed:?}");
+    let grows = Scenario { device_cache_most: Some(40 << 30), ..scenario };
+    let grown = &simulate_and(&grows, true).unwrap()[0];
+    println!("{} s, {} s", fixed.checkpointing(), grown.checkpointing());
+    println!("{} s of {} s", grown.waited_for_memory, fixed.waited_for_room);
+    assert_eq!(grown.waited_for_room, 0.0);
+    assert!(grown.waited_for_memory < fixed.waited_for_room, "{}", grown.waited_for_memory);
+}
+
+/// Catches a cache that grows where the card has nothing left, also for others, and one that makes the application
+/// wait for what does not come.
+#[test]
+fn a_card_that_is_full_serves_as_it_did() {
+    let mut scenario = filling(1);
+    scenario.node.device_memory.value = 6.1 * (1u64 << 30) as f64;
+    let fixed = simulate(&scenario).unwrap();
+    assert!(fixed[0].waited_for_room > 0.0);
+    scenario.device_cache_most = Some(40 << 30);
+    assert_eq!(simulate_and(&scenario, true).unwrap(), fixed);
+    // Two on one card have together what one would have.
+    let mut scenario = Scenario { device_cache_most: Some(40 << 30), ..filling(2) };
+    scenario.node.gpus = 1;
+    scenario.node.gpus_per_domain = 1;
+    scenario.node.device_memory.value = 12.1 * (1u64 << 30) as f64;
+    let outcomes = simulate_and(&scenario, true).unwrap();
+    assert!(outcomes.iter().any(|outcome| outcome.waited_for_room > 0.0));
+}
+
 /// Catches a run that begins although its checkpoints cannot be kept.
 #[test]
 fn what_does_not_fit_is_refused_with_the_value() {

@@ -51,6 +51,10 @@ pub(crate) fn check(options: &RunOptions) -> Result<()> {
                 bail!("{option} {value}: a setting of ours, without effect on {approaches}");
             }
         }
+        if let Some(most) = amounts.device_cache_most {
+            let most = size::show(most);
+            bail!("--device-cache-most {most}: a setting of ours, without effect on {approaches}");
+        }
     }
     if let Some(bytes) = amounts.host_cache.first() {
         ensure!(

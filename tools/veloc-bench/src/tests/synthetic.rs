@@ -20,6 +20,7 @@ pub(crate) fn point(approach: ApproachName, interval_ms: f64, time: f64) -> Meas
         interval_ms,
         compute: Compute::Kernel,
         device_cache: 256 << 20,
+        device_cache_most: None,
         host_cache: 1 << 30,
         order: RestoreSequence::Reverse,
         hints: HintAmount::All,

@@ -3,7 +3,7 @@
 
 use anyhow::{bail, Result};
 use catalog::space::Extent;
-use catalog::state::{Acquire, Destination, Reserve};
+use catalog::state::{Acquire, Destination, Reserve, WaitFor};
 use catalog::{Id, Level, Part, Region};
 
 use super::super::machine::{Actor, SimulatedNode};
@@ -20,6 +20,8 @@ pub(super) struct Application {
     restored: usize,
     /// Since when the application is blocked.
     since: f64,
+    /// What its checkpoint waits for, and since when.
+    waits: Option<(WaitFor, f64)>,
 }
 
 #[derive(Debug, Default)]
@@ -148,6 +150,16 @@ impl Cached {
         }
     }
 
+    /// From now on a checkpoint waits for this, or for nothing.
+    fn count_wait(&mut self, cause: Option<WaitFor>, now: f64) {
+        match self.application.waits.take() {
+            Some((WaitFor::Growth, since)) => self.outcome.waited_for_memory += now - since,
+            Some((WaitFor::Room(_), since)) => self.outcome.waited_for_room += now - since,
+            None => {}
+        }
+        self.application.waits = cause.map(|cause| (cause, now));
+    }
+
     pub(super) fn application_goes_on(&mut self, machine: &mut SimulatedNode) -> Result<bool> {
         match std::mem::take(&mut self.application.doing) {
             ApplicationStep::Reserving(id) => {
@@ -156,7 +168,13 @@ impl Cached {
                 if destination != Destination::Memory(Level::DEVICE) {
                     bail!("process {}: {len} bytes are to go to {destination:?}", self.number);
                 }
-                match self.state.captures().reserve(id, Part::Device, len, Level::DEVICE) {
+                let reserved = self.state.captures().reserve(id, Part::Device, len, Level::DEVICE);
+                let cause = match reserved {
+                    Reserve::Wait(cause) => Some(cause),
+                    _ => None,
+                };
+                self.count_wait(cause, machine.now());
+                match reserved {
                     Reserve::Got { .. } => {
                         machine.flow(self.number, Actor::Application, Motion::OnDevice, len);
                         self.application.doing = ApplicationStep::Capturing(id);

@@ -105,6 +105,10 @@ impl Cached {
             beside: None,
         });
         state.growth().expect_capacity(Level::DEVICE, scenario.device_cache);
+        // Only what is mapped piece by piece grows.
+        let grows = scenario.device_cache_most.filter(|_| !setup.direct_device);
+        let most = grows.unwrap_or(scenario.device_cache);
+        state.growth().may_grow_to(Level::DEVICE, most);
         let host = scenario.host_cache;
         let pin_chunk = if setup.direct_host { host } else { scenario.pin_chunk.min(host) };
         Cached {
@@ -118,7 +122,7 @@ impl Cached {
             pace: BandwidthArbiter::new(setup.touch),
             calls: Forecast::default(),
             application: Application::default(),
-            map: Mapper::new(scenario.device_cache, scenario.map_chunk),
+            map: Mapper::new(scenario.device_cache, most, scenario.map_chunk),
             touch: Toucher::default(),
             pin: Registrar::default(),
             flush: TransferWorker::new(TransferDirection::Down),
@@ -186,6 +190,7 @@ impl Cached {
             for direction in [TransferDirection::Down, TransferDirection::Up] {
                 went_on |= self.transfer_goes_on(direction, machine);
             }
+            went_on |= self.mapper_goes_on(machine);
             went_on |= self.registrar_goes_on(machine);
             went_on |= self.toucher_goes_on(machine);
             if !went_on {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use catalog::pages::TOUCH_UNIT;
 use catalog::Level;
-use policy::map::may_map;
+use policy::map::{may_grow, may_map, IDLE_AFTER};
 use policy::register::{self, Pin, RegistrarStep};
 
 use super::super::machine::{Actor, SimulatedNode};
@@ -12,12 +12,26 @@ use super::super::motion::Motion;
 use super::super::node_lock::NOTICED_AFTER;
 use super::Cached;
 
-/// Maps the device cache in the background.
+/// Maps the device cache in the background, and lets it grow. Nobody is idle for so long that it would shrink.
 #[derive(Debug)]
 pub(super) struct Mapper {
-    all: u64,
+    first: u64,
+    most: u64,
     mapped: u64,
     chunk: u64,
+    doing: MapperState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MapperState {
+    /// Maps what the cache begins with.
+    Mapping,
+    /// Waits until a capture wants more.
+    Waiting,
+    /// Maps more.
+    Growing,
+    /// There was too little memory, and is not asked for yet.
+    Refused,
 }
 
 /// Touches pages in the background.
@@ -60,20 +74,24 @@ enum RegistrarState {
 }
 
 impl Mapper {
-    pub(super) fn new(all: u64, chunk: u64) -> Mapper {
-        Mapper { all, mapped: 0, chunk }
+    pub(super) fn new(first: u64, most: u64, chunk: u64) -> Mapper {
+        Mapper { first, most, mapped: 0, chunk, doing: MapperState::Mapping }
     }
 
     pub(super) fn left(&self) -> u64 {
-        self.all - self.mapped
+        self.first - self.mapped
     }
 
     pub(super) fn all(&mut self) {
-        self.mapped = self.all;
+        self.mapped = self.first;
+        self.doing = MapperState::Waiting;
     }
 
     fn next(&self) -> u64 {
-        self.chunk.min(self.left())
+        match self.doing {
+            MapperState::Mapping => self.chunk.min(self.left()),
+            _ => self.chunk.min(self.most - self.mapped),
+        }
     }
 }
 
@@ -92,24 +110,63 @@ impl Cached {
 
     pub(super) fn map_next(&mut self, machine: &mut SimulatedNode) {
         let next = self.map.next();
-        let node = machine.node();
-        let total = node.device_memory.value as u64;
-        // The other processes on this device are assumed to have mapped all of their caches.
-        let others = (machine.neighbours(self.number) as u64 - 1) * self.map.all;
-        let free = total.saturating_sub(others + self.map.mapped);
+        let (free, total) = self.device_memory(machine);
         if next == 0 || !may_map(next, free, total) {
+            self.map.doing = MapperState::Waiting;
             self.state.growth().completed(Level::DEVICE);
             return;
         }
-        let seconds = node.map_call.value + next as f64 / node.map.value;
+        self.map_for(next, machine);
+    }
+
+    fn map_for(&self, bytes: u64, machine: &mut SimulatedNode) {
+        let node = machine.node();
+        let seconds = node.map_call.value + bytes as f64 / node.map.value;
         machine.timer(self.number, Actor::Map, seconds);
+    }
+
+    /// Free and all memory of the GPU. The other processes there are assumed to have mapped all that their caches
+    /// begin with.
+    fn device_memory(&self, machine: &SimulatedNode) -> (u64, u64) {
+        let total = machine.node().device_memory.value as u64;
+        let others = (machine.neighbours(self.number) as u64 - 1) * self.map.first;
+        let own = self.map.mapped.min(self.map.first);
+        (total.saturating_sub(others + own + machine.caches_grown(self.number)), total)
     }
 
     pub(super) fn mapped(&mut self, machine: &mut SimulatedNode) {
         let bytes = self.map.next();
-        self.map.mapped += bytes;
-        self.state.growth().grown(Level::DEVICE, bytes);
-        self.map_next(machine);
+        match self.map.doing {
+            MapperState::Mapping | MapperState::Growing => {
+                self.map.mapped += bytes;
+                self.state.growth().grown(Level::DEVICE, bytes);
+            }
+            MapperState::Waiting => {}
+            MapperState::Refused => self.state.growth().ask_again(Level::DEVICE),
+        }
+        match self.map.doing {
+            MapperState::Mapping => self.map_next(machine),
+            _ => self.map.doing = MapperState::Waiting,
+        }
+    }
+
+    pub(super) fn mapper_goes_on(&mut self, machine: &mut SimulatedNode) -> bool {
+        let wants = self.state.levels().wanted(Level::DEVICE) > 0;
+        if !wants || self.map.doing != MapperState::Waiting {
+            return false;
+        }
+        let next = self.map.next();
+        let (free, total) = self.device_memory(machine);
+        if may_grow(next, free, total) {
+            self.map.doing = MapperState::Growing;
+            machine.cache_grows(self.number, next);
+            self.map_for(next, machine);
+            return false;
+        }
+        self.map.doing = MapperState::Refused;
+        self.state.growth().refused(Level::DEVICE);
+        machine.timer(self.number, Actor::Map, IDLE_AFTER.as_secs_f64());
+        true
     }
 
     // ---- touching ------------------------------------------------------------------------
