@@ -104,10 +104,11 @@ fn every_call_fails_in_an_incremental_job() {
     );
 }
 
+/// The device cache grows meanwhile.
 #[test]
 fn every_call_fails_in_an_ephemeral_job() {
     inject_everywhere(
-        "mode = async\nephemeral = true\ngpu_cache_size = 8M\ngpu_chunk_size = 2M\n\
+        "mode = async\nephemeral = true\ngpu_cache_size = 2M..8M\ngpu_chunk_size = 2M\n\
          host_cache_size = 16M\n",
         "files=0",
     );
