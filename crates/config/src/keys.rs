@@ -358,9 +358,10 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "gpu_chunk_size",
         task: Task::Preparation,
-        values: "size, more than 0",
-        role: Role::Default("128M"),
-        meaning: "How much device memory is mapped into the device cache at a time.",
+        values: "auto, or size, more than 0",
+        role: Role::Default("auto"),
+        meaning: "How much device memory is mapped into the device cache at a time. auto: what the cache begins with in \
+                  pieces of 4 GiB, and 128 MiB at a time where so much is not to be had and when it grows.",
     },
     Key {
         name: "touch",

@@ -182,8 +182,8 @@ pub struct Config {
     pub host_capture: Option<Capture>,
     /// Copies of device memory stand in the order of the application's stream, and no call waits for them.
     pub stream_ordered: bool,
-    /// Bytes of the device cache that are mapped at a time, more than 0.
-    pub gpu_chunk_size: u64,
+    /// Bytes of the device cache that are mapped at a time, more than 0. `None`: the library chooses.
+    pub gpu_chunk_size: Option<u64>,
     /// The checkpoints are of no use after the run, so they need not reach a file.
     pub ephemeral: bool,
     /// The name under which the backend keeps the host buffer for the next job of this name.

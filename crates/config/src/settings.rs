@@ -99,8 +99,7 @@ impl SettingsByKey {
             persistent: self.read("persistent", value::path)?,
             gpu_cache_size: self.read("gpu_cache_size", value::growing_size)?,
             host_cache_size: self.read("host_cache_size", value::size_or_auto)?.flatten(),
-            gpu_chunk_size: self
-                .required("gpu_chunk_size", origin, |text| value::size_up_to(text, u64::MAX))?,
+            gpu_chunk_size: self.required("gpu_chunk_size", origin, value::chunk_or_auto)?,
             ephemeral: self.required("ephemeral", origin, value::switch)?,
             hand_over: self.read("hand_over", value::label)?,
             hand_over_time: self.required("hand_over_time", origin, |text| {

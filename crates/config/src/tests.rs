@@ -27,7 +27,7 @@ fn defaults() {
             persistent: None,
             gpu_cache_size: None,
             host_cache_size: None,
-            gpu_chunk_size: 128 << 20,
+            gpu_chunk_size: None,
             ephemeral: false,
             hand_over: None,
             hand_over_time: 600,
@@ -93,7 +93,7 @@ fn every_key_is_read() {
             persistent: Some("/p".into()),
             gpu_cache_size: Some(GrowingSize { first: 512 << 20, most: 2 << 30 }),
             host_cache_size: Some(12 << 30),
-            gpu_chunk_size: 2 << 20,
+            gpu_chunk_size: Some(2 << 20),
             ephemeral: true,
             hand_over: None,
             hand_over_time: 90,
@@ -371,7 +371,7 @@ proptest! {
         let key = &KEYS[index];
         match with(&format!("{} = {value}", key.name)) {
             Ok((config, _)) => {
-                prop_assert!(config.gpu_chunk_size > 0);
+                prop_assert!(config.gpu_chunk_size != Some(0));
                 prop_assert!((1..=LARGEST_PIN_CHUNK).contains(&config.pin_chunk_size));
                 prop_assert!(config.touch_threads <= MOST_TOUCH_THREADS);
                 prop_assert!(config.scratch.is_some() || config.ephemeral);

@@ -205,6 +205,14 @@ pub(crate) fn size_up_to(text: &str, most: u64) -> Result<u64, Allowed> {
     })
 }
 
+/// A size as [`size_up_to`] has it, at least 1; none for `auto`.
+pub(crate) fn chunk_or_auto(text: &str) -> Result<Option<u64>, Allowed> {
+    if text.eq_ignore_ascii_case("auto") {
+        return Ok(None);
+    }
+    size_up_to(text, u64::MAX).map(Some).map_err(|allowed| format!("auto, or {allowed}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,6 +259,9 @@ mod tests {
         assert_eq!(size_or_auto("Auto"), Ok(None));
         assert_eq!(size_or_auto("2K"), Ok(Some(2048)));
         assert!(size_or_auto("automatic").unwrap_err().starts_with("auto, a number of GiB"));
+        assert_eq!(chunk_or_auto("AUTO"), Ok(None));
+        assert_eq!(chunk_or_auto("2K"), Ok(Some(2048)));
+        assert!(chunk_or_auto("0").unwrap_err().starts_with("auto, or a size of more than 0"));
     }
 
     /// Catches a range that is taken for one size, and one that would shrink.

@@ -261,6 +261,25 @@ fn a_cache_that_is_mapped_in_part_serves() {
     job.end();
 }
 
+/// Catches a cache that is mapped in more calls than it takes, and one that has nothing where it could have a part.
+#[test]
+fn a_cache_that_fits_is_mapped_in_one_piece() {
+    let mapped = |job: &Job| job.engine.shared.device_side.cache().unwrap().mapped();
+    let text = "mode = async\nephemeral = true\nhost_cache_size = 1M\ngpu_cache_size = ";
+    let job = Job::of(&format!("{text}1G\n"), CHECKPOINT, false, Vec::new());
+    while mapped(&job) < 1 << 30 {
+        std::thread::yield_now();
+    }
+    assert_eq!(job.api.in_use()[1], 2, "it, and the application's memory");
+    job.end();
+    // The application leaves less than that.
+    let job = Job::of(&format!("{text}256M\n"), (4 << 30) - (200 << 20), false, Vec::new());
+    while mapped(&job) < 128 << 20 {
+        std::thread::yield_now();
+    }
+    job.end();
+}
+
 /// A job whose cache begins with room for one checkpoint, and may grow to room for five.
 fn growing(text: &str) -> Job {
     let text = format!(

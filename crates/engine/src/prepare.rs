@@ -15,18 +15,25 @@ use levels::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
 use os::node_lock::NodeLock;
 use os::size;
 use os::{memory, numa};
-use policy::map::{may_grow, may_map, IDLE_AFTER};
+use policy::map::{may_grow, may_map, CHUNK, IDLE_AFTER, PIECE};
 use policy::register as registration;
 use trace::{Activity, Counter};
 
-/// Maps the device cache, chunk by chunk, until it has what it begins with or the device has no more memory. Then
+/// Maps the device cache, piece by piece, until it has what it begins with or the device has no more memory. Then
 /// it grows and shrinks, if it may.
 pub(crate) fn map(shared: &Shared) -> Result<()> {
     shared.device_side.attached()?.device.bind()?;
     let cache = shared.device_side.cache()?;
+    let given = shared.config.gpu_chunk_size;
+    let mut chunk = given.unwrap_or(PIECE);
     while !shared.stopping() && cache.mapped() < cache.first() {
         let left = cache.first() - cache.mapped();
-        if let Err(error) = map_chunk(shared, cache, left, may_map) {
+        if let Err(error) = map_chunk(shared, cache, chunk.min(left), may_map) {
+            if given.is_none() && chunk > CHUNK {
+                // There may be less.
+                chunk = CHUNK;
+                continue;
+            }
             shared.telemetry.degrade(
                 "map",
                 format!(
@@ -45,16 +52,14 @@ pub(crate) fn map(shared: &Shared) -> Result<()> {
     }
 }
 
-/// Maps a chunk of the device cache, of `left` bytes at most, if that `may` be with the device's free and total
-/// memory. Returns its bytes.
+/// Maps the next `chunk` bytes of the device cache, if that `may` be with the device's free and total memory.
 fn map_chunk(
     shared: &Shared,
     cache: &DeviceCache,
-    left: u64,
+    chunk: u64,
     may: fn(u64, u64, u64) -> bool,
-) -> Result<u64> {
+) -> Result<()> {
     let device = &shared.device_side.attached()?.device;
-    let chunk = shared.config.gpu_chunk_size.min(left);
     let since = Instant::now();
     let mut span = shared.telemetry.trace.span(Activity::Map);
     let free = device.free_memory()?;
@@ -68,13 +73,14 @@ fn map_chunk(
     drop(span);
     shared.catalog.step(|state| state.growth().grown(Level::DEVICE, bytes));
     shared.telemetry.trace.counter(Counter::DeviceMapped, cache.mapped());
-    Ok(bytes)
+    Ok(())
 }
 
 /// Lets the device cache grow while captures would wait for room, and gives back what it has grown by when the job
 /// is idle.
 fn grow(shared: &Shared, cache: &DeviceCache) -> Result<()> {
     let kept = cache.mapped();
+    let chunk = shared.config.gpu_chunk_size.unwrap_or(CHUNK);
     let mut refused = false;
     let mut counts = shared.catalog.read(|state| state.counts());
     loop {
@@ -85,7 +91,7 @@ fn grow(shared: &Shared, cache: &DeviceCache) -> Result<()> {
         match next {
             Next::Job(_) => {
                 let left = cache.reserved() - cache.mapped();
-                if let Err(error) = map_chunk(shared, cache, left, may_grow) {
+                if let Err(error) = map_chunk(shared, cache, chunk.min(left), may_grow) {
                     refused = true;
                     shared.catalog.step(|state| state.growth().refused(Level::DEVICE));
                     if shared.telemetry.is_new("grow") {

@@ -1,4 +1,4 @@
-//! How much device memory the device cache may map.
+//! How much device memory the device cache may map, and how much at a time.
 
 use std::time::Duration;
 
@@ -12,6 +12,14 @@ const KEEP_FREE_SHARE: u64 = 64;
 pub fn may_map(bytes: u64, free: u64, total: u64) -> bool {
     free >= bytes.saturating_add(KEEP_FREE.min(total / KEEP_FREE_SHARE))
 }
+
+/// Bytes that are mapped in one call of what a cache begins with: a call takes its time, and waits for registrations,
+/// once, however much it maps, and a capture that comes meanwhile waits for no more than that call (H200: 1 GiB in
+/// 0.11 ms, in chunks of 128 MiB in 0.39 ms; beside registrations in 0.9 and 9.1 ms).
+pub const PIECE: u64 = 4 << 30;
+
+/// Bytes that are mapped in one call where a piece is not to be had, and when a cache grows.
+pub const CHUNK: u64 = 128 << 20;
 
 /// Bytes of device memory that stay free when a cache grows beyond what it was given for good.
 const GROWTH_KEEPS: u64 = 2 << 30;

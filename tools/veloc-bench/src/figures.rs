@@ -190,7 +190,7 @@ impl FigureSeries {
             }
             FigureSeries::MapChunk => vec![RunOptions {
                 approach: vec![Ours],
-                vary: words(&["gpu_chunk_size=16M,64M,128M,256M,1G"]),
+                vary: words(&["gpu_chunk_size=auto,16M,64M,128M,1G"]),
                 interval: by(&[5.0], &[5.0, 20.0]),
                 ..large_device(&base)
             }],

@@ -98,7 +98,7 @@ pub(super) fn large_host(
     interval: f64,
 ) -> Result<Scenario> {
     Ok(Scenario {
-        map_chunk: MAP_CHUNK,
+        map_chunk: Some(MAP_CHUNK),
         touch: Touch::Auto,
         pin: Pin::Serial,
         pin_chunk: HOST_CACHE,
@@ -140,7 +140,7 @@ pub(super) fn rows() -> Result<Vec<PaperRow>> {
 fn device_cache() -> Result<Vec<PaperRow>> {
     let large = |approach, processes, direct_device| {
         blocked(&Scenario {
-            map_chunk: MAP_CHUNK,
+            map_chunk: Some(MAP_CHUNK),
             direct_device,
             ..Scenario::large_device(dgx_a100(), approach, processes, 20e-3)?
         })

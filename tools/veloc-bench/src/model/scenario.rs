@@ -28,8 +28,8 @@ pub(super) struct Scenario {
     pub device_cache_most: Option<u64>,
     /// Bytes of the host buffer of each process; 0: the device cache holds everything.
     pub host_cache: u64,
-    /// Bytes that are mapped at a time (`gpu_chunk_size`).
-    pub map_chunk: u64,
+    /// Bytes that are mapped at a time (`gpu_chunk_size`); `None`: the library chooses.
+    pub map_chunk: Option<u64>,
     /// Bytes of one registration (`pin_chunk_size`).
     pub pin_chunk: u64,
     pub touch: Touch,

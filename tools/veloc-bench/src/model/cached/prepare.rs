@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use catalog::pages::TOUCH_UNIT;
 use catalog::Level;
-use policy::map::{may_grow, may_map, IDLE_AFTER};
+use policy::map::{may_grow, may_map, CHUNK, IDLE_AFTER, PIECE};
 use policy::register::{self, Pin, RegistrarStep};
 
 use super::super::machine::{Actor, SimulatedNode};
@@ -18,7 +18,9 @@ pub(super) struct Mapper {
     first: u64,
     most: u64,
     mapped: u64,
-    chunk: u64,
+    given: Option<u64>,
+    /// What is mapped at a time at first.
+    piece: u64,
     doing: MapperState,
 }
 
@@ -74,8 +76,9 @@ enum RegistrarState {
 }
 
 impl Mapper {
-    pub(super) fn new(first: u64, most: u64, chunk: u64) -> Mapper {
-        Mapper { first, most, mapped: 0, chunk, doing: MapperState::Mapping }
+    pub(super) fn new(first: u64, most: u64, chunk: Option<u64>) -> Mapper {
+        let doing = MapperState::Mapping;
+        Mapper { first, most, mapped: 0, given: chunk, piece: chunk.unwrap_or(PIECE), doing }
     }
 
     pub(super) fn left(&self) -> u64 {
@@ -89,8 +92,8 @@ impl Mapper {
 
     fn next(&self) -> u64 {
         match self.doing {
-            MapperState::Mapping => self.chunk.min(self.left()),
-            _ => self.chunk.min(self.most - self.mapped),
+            MapperState::Mapping => self.piece.min(self.left()),
+            _ => self.given.unwrap_or(CHUNK).min(self.most - self.mapped),
         }
     }
 }
@@ -109,8 +112,12 @@ impl Cached {
     // ---- mapping -------------------------------------------------------------------------
 
     pub(super) fn map_next(&mut self, machine: &mut SimulatedNode) {
-        let next = self.map.next();
+        let mut next = self.map.next();
         let (free, total) = self.device_memory(machine);
+        if self.map.given.is_none() && !may_map(next, free, total) {
+            self.map.piece = CHUNK;
+            next = self.map.next();
+        }
         if next == 0 || !may_map(next, free, total) {
             self.map.doing = MapperState::Waiting;
             self.state.growth().completed(Level::DEVICE);
