@@ -17,6 +17,7 @@ use device::host::HostDevice;
 use device::{ApplicationStream, Device, DeviceRange, Pointer, Stream};
 use errors::Result;
 use levels::store::Store;
+use os::precedence::Precedence;
 use policy::capture::Capture;
 use recovery::Process;
 use trace::metrics::Stop;
@@ -277,6 +278,30 @@ fn a_cache_that_fits_is_mapped_in_one_piece() {
     while mapped(&job) < 128 << 20 {
         std::thread::yield_now();
     }
+    job.end();
+}
+
+/// Catches a registration beside another process's mapping, and one that waits although nobody maps any more.
+#[test]
+fn nothing_is_registered_while_another_process_maps() {
+    let all = Precedence::open().unwrap();
+    let claim = all.claim().unwrap();
+    let text = "mode = async\nephemeral = true\nhost_cache_size = 8M\ngpu_cache_size = 1M\n";
+    let mut job = Job::of(text, CHECKPOINT, false, Vec::new());
+    job.checkpoint(0).unwrap();
+    let shared = job.engine.shared.clone();
+    let registered = || shared.host_side.host().unwrap().registrations().bytes();
+    while shared.host_side.host().unwrap().touched_bytes() < 8 << 20 {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(registered(), 0);
+    drop(claim);
+    while registered() < 8 << 20 {
+        std::thread::yield_now();
+    }
+    assert!(shared.telemetry.metrics.node_lock.nanoseconds() > 0, "it has waited");
+    drop(shared);
     job.end();
 }
 

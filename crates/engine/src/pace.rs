@@ -133,6 +133,20 @@ impl Pace {
         }
     }
 
+    /// Waits for so long. False: the engine stops.
+    pub(crate) fn rest(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let mut now = self.now.lock();
+        while !now.done {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            now = self.changed.wait_for(now, left);
+        }
+        false
+    }
+
     /// A flush begins.
     pub(crate) fn flush(&self) -> Flushing<'_> {
         let flush = self.now.lock().pace.flush_begins();

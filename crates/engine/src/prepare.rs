@@ -13,6 +13,7 @@ use errors::{Error, ErrorKind, Result};
 use levels::device_cache::DeviceCache;
 use levels::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
 use os::node_lock::NodeLock;
+use os::precedence::Precedence;
 use os::size;
 use os::{memory, numa};
 use policy::map::{may_grow, may_map, CHUNK, IDLE_AFTER, PIECE};
@@ -24,6 +25,8 @@ use trace::{Activity, Counter};
 pub(crate) fn map(shared: &Shared) -> Result<()> {
     shared.device_side.attached()?.device.bind()?;
     let cache = shared.device_side.cache()?;
+    let precedence = precedence(shared);
+    let claim = precedence.as_ref().and_then(|all| heard(shared, all.claim()));
     let given = shared.config.gpu_chunk_size;
     let mut chunk = given.unwrap_or(PIECE);
     while !shared.stopping() && cache.mapped() < cache.first() {
@@ -46,10 +49,27 @@ pub(crate) fn map(shared: &Shared) -> Result<()> {
         }
     }
     shared.catalog.step(|state| state.growth().completed(Level::DEVICE));
+    drop(claim);
     match cache.reserved() > cache.first() {
-        true => grow(shared, cache),
+        true => grow(shared, cache, precedence.as_ref()),
         false => Ok(()),
     }
+}
+
+/// What all processes of the node that map say to those that register.
+fn precedence(shared: &Shared) -> Option<Precedence> {
+    heard(shared, Precedence::open())
+}
+
+/// The value; or none, which is said once.
+fn heard<T>(shared: &Shared, result: Result<T>) -> Option<T> {
+    result
+        .inspect_err(|error| {
+            if shared.telemetry.is_new("precedence") {
+                log::info!("mapping does not go before other processes' registrations: {error}");
+            }
+        })
+        .ok()
 }
 
 /// Maps the next `chunk` bytes of the device cache, if that `may` be with the device's free and total memory.
@@ -78,7 +98,7 @@ fn map_chunk(
 
 /// Lets the device cache grow while captures would wait for room, and gives back what it has grown by when the job
 /// is idle.
-fn grow(shared: &Shared, cache: &DeviceCache) -> Result<()> {
+fn grow(shared: &Shared, cache: &DeviceCache, precedence: Option<&Precedence>) -> Result<()> {
     let kept = cache.mapped();
     let chunk = shared.config.gpu_chunk_size.unwrap_or(CHUNK);
     let mut refused = false;
@@ -91,6 +111,7 @@ fn grow(shared: &Shared, cache: &DeviceCache) -> Result<()> {
         match next {
             Next::Job(_) => {
                 let left = cache.reserved() - cache.mapped();
+                let _claim = precedence.and_then(|all| heard(shared, all.claim()));
                 if let Err(error) = map_chunk(shared, cache, chunk.min(left), may_grow) {
                     refused = true;
                     shared.catalog.step(|state| state.growth().refused(Level::DEVICE));
@@ -275,6 +296,10 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
     } else {
         None
     };
+    let mut precedence = node_lock.as_ref().and_then(|_| precedence(shared));
+    if node_lock.is_some() && !shared.host_side.pace.rest(registration::BEGIN_AFTER) {
+        return Ok(());
+    }
     // How long the next chunk has waited for an idle window, in seconds.
     let mut waited = 0.0;
     loop {
@@ -321,6 +346,20 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
             continue;
         }
         shared.device_side.gate.pass();
+        if let Some(all) = &precedence {
+            match heard(shared, all.is_claimed()) {
+                Some(false) => {}
+                Some(true) => {
+                    release(&mut node_lock);
+                    if heard(shared, await_mapping(shared, all)).is_none() {
+                        precedence = None;
+                    }
+                    continue;
+                }
+                // Not tried again, as with the node lock.
+                None => precedence = None,
+            }
+        }
         if !register_one(shared, host, chunk)? {
             break;
         }
@@ -360,6 +399,16 @@ fn acquire(shared: &Shared, node_lock: &mut NodeLock) -> Result<()> {
     drop(span);
     shared.telemetry.metrics.node_lock.add(0, since.elapsed());
     entered.map(drop)
+}
+
+/// Waits until no process of the node maps, or for the end of the job.
+fn await_mapping(shared: &Shared, all: &Precedence) -> Result<()> {
+    let since = Instant::now();
+    let span = shared.telemetry.trace.span(Activity::NodeLock);
+    let none = all.await_none(registration::NODE_LOCK_TIMEOUT, &|| shared.stopping());
+    drop(span);
+    shared.telemetry.metrics.node_lock.add(0, since.elapsed());
+    none
 }
 
 /// Registers a chunk. False: no more should be tried.

@@ -29,6 +29,7 @@ pub mod network;
 pub mod node_lock;
 pub mod numa;
 pub mod persistent;
+pub mod precedence;
 pub mod private;
 pub mod programs;
 pub mod residency;

@@ -38,9 +38,21 @@ impl Lock {
     /// # Errors
     /// The file system has no such locks.
     pub fn try_take(&self) -> Result<bool> {
+        self.attempt(libc::LOCK_EX)
+    }
+
+    /// Tries to take the lock beside others who share it. False: another has it alone.
+    ///
+    /// # Errors
+    /// The file system has no such locks.
+    pub fn try_share(&self) -> Result<bool> {
+        self.attempt(libc::LOCK_SH)
+    }
+
+    fn attempt(&self, kind: libc::c_int) -> Result<bool> {
         let file = self.0.get().map_err(|error| Error::system("flock", &error))?;
         // SAFETY: an open file.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        if unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } == 0 {
             return Ok(true);
         }
         let error = io::Error::last_os_error();

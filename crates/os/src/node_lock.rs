@@ -31,10 +31,7 @@ impl NodeLock {
     /// # Errors
     /// Both are impossible; the message names the file.
     pub fn open() -> Result<NodeLock> {
-        NodeLock::open_at(Path::new(LOCK_FILE)).or_else(|error| {
-            let own = private::directory(None).map(|directory| directory.join("turns"));
-            own.and_then(|own| NodeLock::open_at(&own)).map_err(|second| error.followed_by(second))
-        })
+        open_for_all(LOCK_FILE, "turns", NodeLock::open_at)
     }
 
     /// The lock at this path, which is created if necessary.
@@ -81,6 +78,21 @@ impl NodeLock {
             self.lock.give_back();
         }
     }
+}
+
+/// Opens what all processes of the node have at `path` or, if that is impossible, this user's processes at `own`.
+///
+/// # Errors
+/// Both are impossible; the message names the file.
+pub(crate) fn open_for_all<T>(
+    path: &str,
+    own: &str,
+    open: impl Fn(&Path) -> Result<T>,
+) -> Result<T> {
+    open(Path::new(path)).or_else(|error| {
+        let own = private::directory(None).map(|directory| directory.join(own));
+        own.and_then(|own| open(&own)).map_err(|second| error.followed_by(second))
+    })
 }
 
 #[cfg(test)]

@@ -87,6 +87,10 @@ pub fn takes_node_lock(pin: Pin) -> bool {
 /// slower, because the processes share one rate.
 pub const NODE_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long after it has a device a job registers nothing: processes that start together map their caches first,
+/// and none of them waits for another's registrations.
+pub const BEGIN_AFTER: Duration = Duration::from_millis(30);
+
 /// How long, in seconds, the node lock may be held idle while waiting for an idle window: about the time
 /// of handing it over, as the others poll every half millisecond. It is kept from chunk to chunk,
 /// because several chunks take less time than handing it over.

@@ -166,6 +166,20 @@ fn the_default_is_as_good_as_registering_once_all_is_touched() {
     }
 }
 
+/// Catches a process that registers while others on the node may still map.
+#[test]
+fn nobody_registers_at_once() {
+    let begin = policy::register::BEGIN_AFTER.as_secs_f64();
+    for pin in [Pin::Serial, Pin::Chunked] {
+        let ours = large_host(ApproachName::Ours, 1, 60e-3).unwrap();
+        let sizes = vec![vec![16 << 20]];
+        let scenario = Scenario { pin, sizes, host_cache: 16 << 20, ..ours };
+        let outcome = &simulate(&scenario).unwrap()[0];
+        let register = (16 << 20) as f64 / scenario.node.register.value;
+        near(outcome.registered_at, begin + register);
+    }
+}
+
 /// Catches a node lock that is not taken: serial registrations follow each other, parallel ones
 /// take as long as all of them.
 #[test]

@@ -254,6 +254,14 @@ impl Cached {
         let Some(pages) = &mut self.pages else {
             return false;
         };
+        let early = register::BEGIN_AFTER.as_secs_f64() - machine.now();
+        if register::takes_node_lock(pin) && early > 0.0 {
+            if self.pin.asks_at <= machine.now() {
+                self.pin.asks_at = machine.now() + early;
+                machine.timer(self.number, Actor::IdleWindow, early);
+            }
+            return false;
+        }
         match self.pin.doing {
             RegistrarState::Looking => match pages.chunks().next(pin) {
                 RegistrarStep::Wait => {
