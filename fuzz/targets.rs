@@ -268,7 +268,7 @@ pub(crate) fn configuration(input: &[u8]) {
         match read {
             Ok((config, _)) => {
                 assert!(config.scratch.is_some() || config.ephemeral);
-                assert!(config.gpu_chunk_size > 0 && config.pin_chunk_size > 0);
+                assert!(config.gpu_chunk_size != Some(0) && config.pin_chunk_size > 0);
                 assert!(config.watchdog_interval > 0);
             }
             Err(error) => assert!(!error.to_string().is_empty()),

@@ -116,8 +116,7 @@ impl Shared {
             let ahead = match &seen {
                 Ok(()) => begun.finish(self, arrival),
                 Err(error) => {
-                    // Its end would wait for them.
-                    std::mem::forget(begun);
+                    begun.give_up();
                     Err(MoveEnd::Stranded(about(error.clone())))
                 }
             };

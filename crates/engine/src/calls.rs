@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use os::sync::{Condvar, Mutex};
 
-/// Calls that the worker waits for, by what it waits for (`E`), with what is to be done then (`T`).
+/// Calls that the worker waits for, by what it waits for (`E`), with what is to be done then (`T`). Also those that are given
+/// up are waited for, as what they have queued may still be going on.
 #[derive(Debug)]
 pub(crate) struct Calls<E, T> {
     queue: Mutex<Queue<E, T>>,
@@ -15,14 +16,13 @@ pub(crate) struct Calls<E, T> {
 
 #[derive(Debug)]
 struct Queue<E, T> {
-    calls: VecDeque<(u64, E, T)>,
-    added: u64,
+    calls: VecDeque<(E, Option<T>)>,
     ending: bool,
 }
 
 impl<E, T> Default for Calls<E, T> {
     fn default() -> Self {
-        let queue = Queue { calls: VecDeque::new(), added: 0, ending: false };
+        let queue = Queue { calls: VecDeque::new(), ending: false };
         Calls { queue: Mutex::new(queue), changed: Condvar::new() }
     }
 }
@@ -30,19 +30,16 @@ impl<E, T> Default for Calls<E, T> {
 impl<E: Clone, T> Calls<E, T> {
     /// Has the worker wait for a call.
     pub(crate) fn add(&self, event: E, end: T) {
-        let mut queue = self.queue.lock();
-        queue.added += 1;
-        let number = queue.added;
-        queue.calls.push_back((number, event, end));
+        self.queue.lock().calls.push_back((event, Some(end)));
         self.changed.notify_all();
     }
 
     /// The first call. `None`: the job ends, and there is none.
-    pub(crate) fn first(&self) -> Option<(u64, E)> {
+    pub(crate) fn first(&self) -> Option<E> {
         let mut queue = self.queue.lock();
         loop {
-            if let Some((number, event, _)) = queue.calls.front() {
-                return Some((*number, event.clone()));
+            if let Some((event, _)) = queue.calls.front() {
+                return Some(event.clone());
             }
             if queue.ending {
                 return None;
@@ -51,27 +48,25 @@ impl<E: Clone, T> Calls<E, T> {
         }
     }
 
-    /// Ends the first call. `None`: it was given up meanwhile.
-    pub(crate) fn end(&self, number: u64) -> Option<T> {
-        let mut queue = self.queue.lock();
-        let is_first = queue.calls.front().is_some_and(|(first, ..)| *first == number);
-        let first = if is_first { queue.calls.pop_front() } else { None };
+    /// Ends the first call. `None`: it was given up.
+    pub(crate) fn end(&self) -> Option<T> {
+        let first = self.queue.lock().calls.pop_front();
         self.changed.notify_all();
-        first.map(|(.., end)| end)
+        first.and_then(|(_, end)| end)
     }
 
     /// Waits until there is no call, at most so long. Gives up those that are left, and returns them.
     pub(crate) fn give_up_after(&self, longest: Duration) -> Vec<T> {
         let since = Instant::now();
         let mut queue = self.queue.lock();
-        while !queue.calls.is_empty() {
+        while queue.calls.iter().any(|(_, end)| end.is_some()) {
             let left = longest.saturating_sub(since.elapsed());
             if left.is_zero() {
                 break;
             }
             queue = self.changed.wait_for(queue, left);
         }
-        queue.calls.drain(..).map(|(.., end)| end).collect()
+        queue.calls.iter_mut().filter_map(|(_, end)| end.take()).collect()
     }
 
     /// The job ends: the worker sees the end of the calls that there are.

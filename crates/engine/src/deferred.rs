@@ -39,6 +39,9 @@ pub(super) trait BegunCapture: Debug + Send {
         None
     }
 
+    /// Ends it without waiting for copies that its call has queued.
+    fn give_up(self: Box<Self>) {}
+
     /// Brings them to their level, or waits until they are there. Returns the bytes that were copied because the
     /// application was about to write to them.
     ///

@@ -253,9 +253,9 @@ impl Job {
 
     /// The device carries out ordered copies, and the worker sees their end.
     fn device(&self) {
-        while let Some((number, ())) = self.device.first() {
+        while let Some(()) = self.device.first() {
             // Nobody gives it up.
-            match self.device.end(number).unwrap() {
+            match self.device.end().unwrap() {
                 Ordered::Capture(job) => {
                     let room = self.deferred.lock().unwrap().remove(&job.id).unwrap();
                     for at in room {

@@ -243,13 +243,13 @@ pub(super) fn is_plain(kind: Pointer) -> bool {
 /// Waits for queued copies until the engine stops.
 fn watch(shared: &Shared) -> Result<()> {
     shared.device_side.attached()?.device.bind()?;
-    while let Some((number, event)) = shared.ordered.calls.first() {
+    while let Some(event) = shared.ordered.calls.first() {
         let seen = event.synchronize();
         let seen = seen.map_err(|error| error.within("its copies in the order of the stream"));
-        if let Some(end) = shared.ordered.calls.end(number) {
+        if let Some(end) = shared.ordered.calls.end() {
             shared.end_in_order(end, seen);
-            shared.ordered.idle.lock().push(event);
         }
+        shared.ordered.idle.lock().push(event);
     }
     Ok(())
 }

@@ -26,6 +26,7 @@ struct OrderedRuns {
     since: Instant,
     /// Is reached when they are copied.
     event: Arc<Event>,
+    /// Or it is not waited for.
     seen: bool,
 }
 
@@ -48,6 +49,10 @@ impl BegunCapture for OrderedRuns {
 
     fn event(&self) -> Option<&Arc<Event>> {
         Some(&self.event)
+    }
+
+    fn give_up(mut self: Box<Self>) {
+        self.seen = true;
     }
 
     /// Its event was seen.
