@@ -22,6 +22,8 @@ use super::{growth, processes};
 pub(crate) enum Thoroughness {
     /// The figures that say most, in minutes.
     Short,
+    /// What the numbers in the paper's text are about (see `veloc-bench paper`).
+    Paper,
     /// All intervals, numbers of processes and sizes of the paper.
     Full,
 }
@@ -83,6 +85,9 @@ pub(crate) enum FigureSeries {
     Orders,
 }
 
+/// All intervals of the paper's figures, in ms.
+const INTERVALS: [f64; 6] = [5.0, 10.0, 20.0, 40.0, 60.0, 80.0];
+
 /// The values of the key `touch`, and of `pin`.
 const TOUCHES: [&str; 3] = ["auto", "sequential", "concurrent"];
 const PINS: [&str; 4] = ["serial", "parallel", "chunked", "off"];
@@ -109,11 +114,11 @@ impl FigureSeries {
     }
 
     /// The series to run for this figure.
-    fn options(self, extent: Thoroughness, amounts: &Amounts) -> Vec<RunOptions> {
-        let full = extent == Thoroughness::Full;
+    pub(crate) fn options(self, extent: Thoroughness, amounts: &Amounts) -> Vec<RunOptions> {
+        let (full, paper) = (extent == Thoroughness::Full, extent == Thoroughness::Paper);
         let by = |short: &[f64], long: &[f64]| if full { long.to_vec() } else { short.to_vec() };
         let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let intervals = by(&[20.0, 5.0], &[5.0, 10.0, 20.0, 40.0, 60.0, 80.0]);
+        let intervals = by(&[20.0, 5.0], &INTERVALS);
         let base = RunOptions::new(amounts.clone());
         match self {
             FigureSeries::Uniform if full => vec![RunOptions {
@@ -122,11 +127,9 @@ impl FigureSeries {
                 ..base
             }],
             FigureSeries::Uniform => {
-                vec![RunOptions {
-                    approach: vec![Ours, DirectPin, Ring],
-                    interval: intervals,
-                    ..base
-                }]
+                let ring = (!paper).then_some(Ring);
+                let approach = [Ours, DirectPin].into_iter().chain(ring).collect();
+                vec![RunOptions { approach, interval: intervals, ..base }]
             }
             FigureSeries::Variable => vec![RunOptions {
                 approach: if full {
@@ -135,12 +138,15 @@ impl FigureSeries {
                     vec![Ours, DirectPin]
                 },
                 amounts: with_trace(amounts),
-                interval: by(&[20.0], &[5.0, 10.0, 20.0, 40.0, 60.0, 80.0]),
+                interval: if paper { intervals } else { by(&[20.0], &INTERVALS) },
                 ..base
             }],
             FigureSeries::Processes => {
-                let (counts, parts): (&[u32], _) =
-                    if full { (&[1, 2, 4, 8], 4) } else { (&[1, 4], 2) };
+                let (counts, parts): (&[u32], _) = match extent {
+                    Thoroughness::Short => (&[1, 4], 2),
+                    Thoroughness::Paper => (&[8, 1], 4),
+                    Thoroughness::Full => (&[1, 2, 4, 8], 4),
+                };
                 counts.iter().map(|count| shared(*count, parts, &base)).collect()
             }
             FigureSeries::LargeDevice => {
@@ -157,6 +163,13 @@ impl FigureSeries {
                 interval: vec![5.0, 10.0, 20.0, 40.0, 80.0],
                 touch: words(&TOUCHES),
                 pin: words(&PINS),
+                ..shared(4, 2, &base)
+            }],
+            FigureSeries::TouchAndPin if paper => vec![RunOptions {
+                approach: vec![Ours],
+                interval: intervals,
+                touch: words(&["concurrent", "sequential"]),
+                pin: words(&["serial", "parallel"]),
                 ..shared(4, 2, &base)
             }],
             // Touching is a matter of one process, registering of several.
@@ -180,7 +193,12 @@ impl FigureSeries {
                 // A quarter of the work, in buffers of a quarter of the chosen size up to twice
                 // that size.
                 let whole = amounts.host_cache.first().copied().unwrap_or(0);
-                let quarters: &[u64] = if full { &[1, 2, 4, 8] } else { &[1, 2] };
+                let quarters: &[u64] = match extent {
+                    Thoroughness::Short => &[1, 2],
+                    // The ends first.
+                    Thoroughness::Paper => &[1, 8, 2, 4],
+                    Thoroughness::Full => &[1, 2, 4, 8],
+                };
                 let amounts = Amounts {
                     host_cache: quarters.iter().map(|number| whole / 4 * number).collect(),
                     count: amounts.count.map(|count| count / 4),
@@ -323,8 +341,8 @@ mod tests {
     #[test]
     fn every_figure_can_be_planned_on_a_gpu_and_on_the_software_device() {
         for software in [false, true] {
-            for extent in [Thoroughness::Short, Thoroughness::Full] {
-                assert!(all(software, extent).len() > 30);
+            for extent in Thoroughness::value_variants() {
+                assert!(all(software, *extent).len() > 30);
             }
         }
     }

@@ -71,7 +71,7 @@ impl CacheMethod {
     /// The name of the way in results.
     fn text(self) -> &'static str {
         match self {
-            CacheMethod::Alloc => "device: cuMemAlloc",
+            CacheMethod::Alloc => Initialisation::ALLOCATED,
             CacheMethod::Map => "device: mapped in chunks",
             CacheMethod::Touch => "host: touched",
             CacheMethod::TouchAndPin => "host: pinned after touching",

@@ -17,6 +17,7 @@
 //! | [`timelines`] | where runs record their timelines |
 //! | [`results`], [`machine`] | what was measured, and where, as it stands in files |
 //! | [`table`], [`output`] | results on the terminal; `python -m veloc.plot` draws them |
+//! | [`paper`] | the paper's numbers beside ours |
 //! | [`model`] | a node in virtual time |
 
 use std::io::Write as _;
@@ -49,6 +50,7 @@ mod message;
 mod model;
 mod options;
 mod output;
+mod paper;
 mod plan;
 mod processes;
 mod results;
@@ -89,6 +91,8 @@ enum Bench {
     Snapshot(host::snapshot::SnapshotOptions),
     /// Measure what arrays in persistent memory cost, and how many iterations a crash loses
     Pmem(host::pmem::PmemOptions),
+    /// Put the numbers of HiPC'22 beside those in files of results
+    Paper(paper::PaperOptions),
     /// Predict by a model of a node, or compare the model with HiPC'22
     Model(Box<model::ModelCommand>),
     /// Be one of the processes that measure
@@ -125,6 +129,7 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Engine(options) => host::engine::run(&options),
         Bench::Snapshot(options) => host::snapshot::run(&options),
         Bench::Pmem(options) => host::pmem::run(&options),
+        Bench::Paper(options) => paper::run(&options),
         Bench::Model(options) => model::run(&options),
         Bench::Worker => worker::run(),
     }

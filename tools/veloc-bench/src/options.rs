@@ -11,7 +11,8 @@ use clap::Args;
 use os::size;
 
 pub(crate) use self::effect::{check as check_effect, distinct, name_of};
-use self::keys::{check_keys, default_of, variants, with_keys};
+pub(crate) use self::keys::default_of;
+use self::keys::{check_keys, variants, with_keys};
 use super::plan::{
     ApproachName, Compute, HintAmount, LevelConfiguration, PointPlan, RestoreSequence,
 };

@@ -11,7 +11,7 @@ mod floor;
 pub(crate) use self::figures::{
     CallKind, CauseWait, Decisions, HopFigures, ManagedBytes, ProcessFigures,
 };
-pub(crate) use self::file::{prepare, write_json};
+pub(crate) use self::file::{prepare, write_json, write_text};
 pub(crate) use self::floor::Floor;
 
 /// The version of the layout of the files.
@@ -25,7 +25,7 @@ pub(crate) const SOFTWARE_WARNING: &str =
 pub(crate) const SOFTWARE_NOTE: &str = "no figure of this run says anything about a GPU";
 
 /// One file of results.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Results {
     pub schema: u32,
     /// What the file is about: a figure's name, as `5a`, or what the user called it.
@@ -51,7 +51,7 @@ pub(crate) struct Results {
 }
 
 /// The program that measured.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct MeasuringProgram {
     pub version: String,
     /// The commit the program was built from; `unknown` if the sources were no checkout.
@@ -62,7 +62,7 @@ pub(crate) struct MeasuringProgram {
 }
 
 /// The machine that was measured on.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct MeasuredMachine {
     /// The processor's name.
     pub processor: String,
@@ -91,7 +91,7 @@ pub(crate) struct MeasuredDevice {
 }
 
 /// One point with all its repeats.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Measurement {
     /// The settings of the point.
     pub plan: PointPlan,
@@ -109,7 +109,7 @@ pub(crate) struct Measurement {
 }
 
 /// Why a point was not begun.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NotBegun {
     /// The reason in a word.
     pub why: NotBegunReason,
@@ -118,7 +118,7 @@ pub(crate) struct NotBegun {
 }
 
 /// The reason why a point was not begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum NotBegunReason {
     /// The time that was given was up.
@@ -139,7 +139,7 @@ pub(crate) struct RepeatFigures {
 }
 
 /// One way to make a cache usable, and nothing else (figure 4a), in several processes at once.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Initialisation {
     /// The way: `device: cuMemAlloc`, `device: mapped in chunks`, `host: touched`, `host: pinned
     /// after touching`, `host: allocated and pinned at once`.
@@ -152,6 +152,11 @@ pub(crate) struct Initialisation {
     pub step: u64,
     /// Time that each process took, by repeat.
     pub seconds: Vec<Vec<f64>>,
+}
+
+impl Initialisation {
+    /// The way of the paper's figure 4a.
+    pub(crate) const ALLOCATED: &str = "device: cuMemAlloc";
 }
 
 impl RepeatFigures {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::node::dgx_a100;
 use super::scenario::{per_process, ProcessOutcome, Scenario, CHECKPOINT, HOST_CACHE};
 use super::simulation::simulate;
+use crate::paper::numbers::{self, PaperNumber};
 use crate::plan::{splitmix, ApproachName};
 
 /// The intervals of figure 5, in seconds. The text names 5 ms and 20 ms; the others are ours.
@@ -24,7 +25,7 @@ const TOLERANCE: f64 = 1.25;
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PaperRow {
     /// The figure of the paper, and what it shows.
-    pub what: &'static str,
+    pub what: String,
     /// The setting; one in brackets is our reading, where the text gives none.
     pub setting: &'static str,
     /// The paper's number.
@@ -37,15 +38,16 @@ pub(super) struct PaperRow {
     pub note: &'static str,
 }
 
-/// A row. `paper` is the paper's number and its unit.
-fn row(
-    what: &'static str,
-    setting: &'static str,
-    (paper, unit): (f64, &'static str),
-    model: f64,
-    note: &'static str,
-) -> PaperRow {
-    PaperRow { what, setting, paper, model, unit, note }
+/// A row. `reading` is the setting where the text does not give all of it.
+fn row(number: PaperNumber, reading: &'static str, model: f64, note: &'static str) -> PaperRow {
+    PaperRow {
+        what: number.what(),
+        setting: if reading.is_empty() { number.setting } else { reading },
+        paper: number.value,
+        model,
+        unit: number.unit.text(),
+        note,
+    }
 }
 
 /// The note of a row whose number the model was given.
@@ -151,13 +153,12 @@ fn device_cache() -> Result<Vec<PaperRow>> {
     let ours = large(ApproachName::Ours, 8, false)?;
     let less = |ours: f64, direct: f64| 100.0 * (1.0 - ours / direct);
     let four = "[8 processes, 20 ms]";
-    let alloc = "4a, cuMemAlloc of the device cache";
     let [taken, all] = [less(ours.checkpoints, direct.checkpoints), less(ours.total, direct.total)];
     Ok(vec![
-        row(alloc, "1 process", (1200.0, "GB/s"), rate(one), INPUT),
-        row(alloc, "8 processes", (160.0, "GB/s"), rate(direct), ""),
-        row("4b, checkpoints, less than with direct allocation", four, (76.0, "%"), taken, ""),
-        row("4c, checkpoints and restores, the same", four, (63.0, "%"), all, ""),
+        row(numbers::ALLOCATION_OF_1, "", rate(one), INPUT),
+        row(numbers::ALLOCATION_OF_8, "", rate(direct), ""),
+        row(numbers::LARGE_DEVICE, four, taken, ""),
+        row(numbers::LARGE_DEVICE_BOTH, four, all, ""),
     ])
 }
 
@@ -176,18 +177,12 @@ fn uniform() -> Result<Vec<PaperRow>> {
         "the text gives neither the processes nor the interval of the largest ratio; with \
                    8 processes its own 6a is larger at 20 ms";
     Ok(vec![
-        row("5a, checkpoints, up to", "[8 processes, 5 ms]", (12.5, "x"), short[0], reading),
-        row(
-            "5b, checkpoints and restores, up to",
-            "[8 processes, 5 ms]",
-            (7.8, "x"),
-            short[1],
-            reading,
-        ),
-        row("6a, checkpoints", "1 process, 20 ms", (7.6, "x"), one[0], ""),
-        row("6b, checkpoints and restores", "1 process, 20 ms", (4.7, "x"), one[1], ""),
-        row("6a, checkpoints", "8 processes, 20 ms", (27.8, "x"), eight[0], ""),
-        row("6b, checkpoints and restores", "8 processes, 20 ms", (13.6, "x"), eight[1], ""),
+        row(numbers::UNIFORM, "[8 processes, 5 ms]", short[0], reading),
+        row(numbers::UNIFORM_BOTH, "[8 processes, 5 ms]", short[1], reading),
+        row(numbers::SCALE_1, "", one[0], ""),
+        row(numbers::SCALE_1_BOTH, "", one[1], ""),
+        row(numbers::SCALE_8, "", eight[0], ""),
+        row(numbers::SCALE_8_BOTH, "", eight[1], ""),
     ])
 }
 
@@ -200,8 +195,8 @@ fn variable() -> Result<Vec<PaperRow>> {
                 cannot be below that of 6a, as the paper's is";
     let setting = "8 processes, [20 ms, generated]";
     Ok(vec![
-        row("3b, RTM, checkpoints", setting, (16.7, "x"), checkpoints, note),
-        row("3c, RTM, checkpoints and restores", setting, (9.3, "x"), total, note),
+        row(numbers::SHOTS, setting, checkpoints, note),
+        row(numbers::SHOTS_BOTH, setting, total, note),
     ])
 }
 
@@ -230,43 +225,13 @@ fn touching_and_pinning() -> Result<Vec<PaperRow>> {
                   both modes block for the registration alone. Only a loss of both rates under \
                   competition beyond the shared bandwidth of the memory would make it win, and the \
                   paper gives none";
-    let setting = "[8 processes, 5 to 80 ms]";
+    let (setting, longer) = ("[8 processes, 5 to 80 ms]", "[8 processes, 10 to 80 ms]");
     Ok(vec![
-        row(
-            "5c, parallel over serial pinning, mean",
-            setting,
-            (6.4, "x"),
-            mean(&parallel_over_serial),
-            waits,
-        ),
-        row(
-            "5c, parallel over serial pinning, most",
-            setting,
-            (8.0, "x"),
-            most(&parallel_over_serial),
-            "",
-        ),
-        row(
-            "5c, sequential over concurrent touching",
-            "[8 processes], 5 ms",
-            (1.10, "x"),
-            1.0 / concurrent_over_sequential[0],
-            "",
-        ),
-        row(
-            "5c, concurrent over sequential touching, mean",
-            "[8 processes, 10 to 80 ms]",
-            (1.43, "x"),
-            mean(&concurrent_over_sequential[1..]),
-            pauses,
-        ),
-        row(
-            "5c, concurrent over sequential touching, most",
-            "[8 processes, 10 to 80 ms]",
-            (2.7, "x"),
-            most(&concurrent_over_sequential[1..]),
-            pauses,
-        ),
+        row(numbers::PARALLEL_MEAN, setting, mean(&parallel_over_serial), waits),
+        row(numbers::PARALLEL_MOST, setting, most(&parallel_over_serial), ""),
+        row(numbers::SEQUENTIAL, "[8 processes], 5 ms", 1.0 / concurrent_over_sequential[0], ""),
+        row(numbers::CONCURRENT_MEAN, longer, mean(&concurrent_over_sequential[1..]), pauses),
+        row(numbers::CONCURRENT_MOST, longer, most(&concurrent_over_sequential[1..]), pauses),
     ])
 }
 
@@ -285,19 +250,7 @@ fn buffers() -> Result<Vec<PaperRow>> {
                 is next to nothing to wait for, so that the model's ratio falls with the size";
     let setting = "[8 processes, 20 ms]";
     Ok(vec![
-        row(
-            "6c, checkpoints and restores, host buffer of 8 GB",
-            setting,
-            (4.8, "x"),
-            ratio(8, 8)?,
-            note,
-        ),
-        row(
-            "6c, checkpoints and restores, host buffer of 64 GB",
-            setting,
-            (12.4, "x"),
-            ratio(64, 8)?,
-            note,
-        ),
+        row(numbers::BUFFER_8, setting, ratio(8, 8)?, note),
+        row(numbers::BUFFER_64, setting, ratio(64, 8)?, note),
     ])
 }

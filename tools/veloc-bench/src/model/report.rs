@@ -26,7 +26,7 @@ pub(super) fn comparison(rows: &[PaperRow]) -> String {
             note = format!("({})", at + 1);
         }
         table.add_row([
-            row.what.to_owned(),
+            row.what.clone(),
             row.setting.to_owned(),
             format!("{} {}", row.paper, row.unit),
             format!("{} {}", number(row.model), row.unit),

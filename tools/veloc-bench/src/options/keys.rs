@@ -19,7 +19,7 @@ const PLANNED: [(&str, &str); 8] = [
 ];
 
 /// The value of a key that is not given.
-pub(super) fn default_of(key: &str) -> &'static str {
+pub(crate) fn default_of(key: &str) -> &'static str {
     let role = KEYS.iter().find(|known| known.name == key).map(|known| known.role);
     match role {
         Some(Role::Default(value)) => value,

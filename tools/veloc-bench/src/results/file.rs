@@ -43,9 +43,13 @@ fn beside(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file of results, whole or not at all.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec_pretty(value)?;
+    write_text(path, &serde_json::to_string_pretty(value)?)
+}
+
+/// Writes a file, whole or not at all.
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<()> {
     let temporary = beside(path);
     let written = interrupt::writing(path, || {
         fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path))

@@ -2,14 +2,14 @@
 //! same bytes in as many processes share a floor, which is measured before each repeat of each of
 //! them, so that noise that comes and goes meets the floor as it meets the approaches.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{quantile, Spread};
 use crate::plan::PointPlan;
 
 /// Bare copies of the bytes of some points: each checkpoint copied within the device and waited for,
 /// by all processes at once.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Floor {
     /// Processes that copied at once.
     pub processes: u32,
