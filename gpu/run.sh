@@ -2,9 +2,10 @@
 # Tests and measures the library on this machine's GPU. Needs the NVIDIA driver and nothing else;
 # with a C compiler and nvcc it does more.
 #
-#     run.sh [--software] [--quick] [--tests] [--figures] [--rest] [--archive FILE.tar.gz] [FOLDER]
+#     run.sh [--software] [--quick] [--tests] [--figures] [--rest] [--paper] [--archive FILE.tar.gz] [FOLDER]
 #
-# --tests, --figures, --rest: that part alone, in less than 10 minutes. Without any of them, all three.
+# --tests, --figures, --rest: that part alone, in less than 10 minutes. Without any part, these three.
+# --paper: what the numbers in the paper's text are about, at its sizes, in at most 12 minutes.
 # --quick: less of everything.
 # --software: on the software device, where no time means anything.
 # --archive also keeps all results so far in one file, for machines that give only a few back.
@@ -19,6 +20,8 @@
 #     rest:     engine*.json, pages.json   the library's own cost, touching
 #               leads.json                 staging
 #               timeline.json              one job with all its workers
+#     paper:    paper                      a file for each figure; a step that was cut off leaves what it has
+#               paper.md                   the paper's numbers beside those so far, made anew after each step
 #     run.log, summary.txt                 everything that was printed; the table of steps
 # What is there of an earlier part stays; the log and the table go on.
 # Ends with 1 if a step failed, and after Ctrl-C with 130; the table then has what was done before.
@@ -31,7 +34,7 @@ while (($#)); do
     case $1 in
         --software) software=true ;;
         --quick) quick=true ;;
-        --tests | --figures | --rest) parts+=("${1#--}") ;;
+        --tests | --figures | --rest | --paper) parts+=("${1#--}") ;;
         --archive)
             archive=${2-}
             [ -n "$archive" ] || { echo "run.sh: --archive: which file?" >&2; exit 2; }
@@ -96,6 +99,8 @@ failed=0 missed=0
 # note NAME RESULT SECONDS
 note() {
     printf '%-52s %8s s  %s\n' "$1" "$3" "$2" | tee -a "$out/summary.txt"
+    [ ! -d "$out/paper" ] \
+        || timeout --kill-after=1 2 "$bench" paper "$out/paper" --out "$out/paper.md" > /dev/null
     pack
 }
 
@@ -119,8 +124,8 @@ missed_goals() {
 step_name='' step_begin='' step_before=''
 
 # step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds. The limits of a part add up to less than
-# 10 minutes, which a test of the project checks. With `goals_of` set to a file of results, the goals in
-# it that were missed go into the table.
+# 10 minutes (--paper: 12), which a test of the project checks. With `goals_of` set to a file of results,
+# the goals in it that were missed go into the table.
 step() {
     local name=$1 limit=$2 begin=$EPOCHREALTIME status result goals=''
     shift 2
@@ -244,6 +249,8 @@ export here work
 # run takes seconds. `memory` is what the figures have use for.
 bench=$here/bin/veloc-bench memory=80G total=4G budget=230 repeats=3 rounds=2 rounds_of_goals="2 repeats"
 amounts=() timeline=(--count 64 --host-cache 8G) init=() pages=(--bytes 256M) rtm=(--verify)
+# For the paper's numbers: device memory of one process, and of each of eight.
+paper=() alone=32G together=8G
 if $software || $quick; then
     repeats=1 rounds=1 rounds_of_goals="one repeat, which is no judgement"
 fi
@@ -252,10 +259,12 @@ if $software; then
     init=(--device-bytes 64M --host-bytes 64M --processes "1,2")
     amounts=(--count 16 --size 256K --device-cache 2M --host-cache 8M)
     timeline=("${amounts[@]}" --interval 2)
+    paper=(--count 16 --size 256K --device-cache 512K --host-cache 4M) alone=64M together=64M
 elif $quick; then
     total=1G budget=120 init=(--processes "1,2")
     amounts=(--count 32 --device-cache 1G --host-cache 4G)
     timeline=("${amounts[@]}")
+    paper=(--count 32 --device-cache 512M --host-cache 4G) alone=4G together=1G
 fi
 
 run_tests() {
@@ -307,6 +316,35 @@ run_rest() {
         "$bench" pages "${pages[@]}" --repeats "$rounds" --out "$out/pages.json"
     goals_of=$out/engine-files.json step "the library's own cost with files" 120 \
         "$bench" engine --parts "$in_files" --repeats "$rounds" --out "$out/engine-files.json"
+}
+
+# paper_figure NAME LIMIT
+paper_figure() {
+    step "figure $1 of the paper" "$2" \
+        "$bench" figures --extent paper --only "$1" --repeats 1 "${paper[@]}" --out "$out/paper"
+}
+
+# paper_allocation PROCESSES BYTES LIMIT
+paper_allocation() {
+    step "figure 4a of the paper, processes: $1" "$3" \
+        "$bench" init --processes "$1" --device-bytes "$2" --host-bytes "$together" \
+        --steps "$together" --repeats 1 --out "$out/paper/figure-4a-$1.json"
+}
+
+# The limits are a third more than such points took on an H200; how long those take that were never measured (8
+# processes, buffers of 32 and 64 GiB, all of 4a) is a guess.
+run_paper() {
+    mkdir -p "$out/paper"
+    paper_figure 5ab 95
+    paper_figure 3 100
+    paper_figure 4bc 50
+    paper_figure 6ab 60
+    paper_figure 6c 130
+    paper_allocation 1 "$alone" 15
+    paper_allocation 8 "$together" 35
+    paper_figure 5c 85
+    echo
+    cat "$out/paper.md"
 }
 
 # What explains figures of memory: in which zones it is (registering moves pages out of Movable first), pages,

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use crate::error::{Error, Result, While as _};
+use crate::files::read;
 use crate::project::{has_program, line, root, run, target_directory};
 use crate::runner::ALL;
 use crate::stage::Profile;
@@ -220,12 +221,18 @@ fn gpu_bundle() -> Result<StepOutcome> {
     let results = target_directory()?.join("gpu-bundle-results");
     let _ = std::fs::remove_dir_all(&results);
     // One after the other, as on a lent machine, and within its limits.
-    for part in ["--tests", "--figures", "--rest"] {
+    for part in ["--tests", "--figures", "--rest", "--paper"] {
         let mut command = std::process::Command::new("bash");
         command.arg(&script).args(["--software", "--quick", part]);
         command.arg(&results).current_dir(root());
         println!("$ {}", line(&command));
         run(&mut command)?;
+    }
+    let table = read(&results.join("paper.md"))?;
+    if !table.contains("\n19 of 19 numbers") {
+        return Err(Error::new(format!(
+            "run.sh --paper lacks some of the paper's numbers:\n{table}"
+        )));
     }
     Ok(StepOutcome::Passed)
 }
