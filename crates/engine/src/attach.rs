@@ -6,7 +6,7 @@ use super::buffer::with_device;
 use super::device_side::{ApplicationLane, Attached};
 use super::lane::Lane;
 use super::lifecycle::Engine;
-use super::{prepare, transfer};
+use super::{map, prepare, transfer};
 use catalog::Level;
 use config::GrowingSize;
 use device::{Device, Event, WaitMode};
@@ -74,7 +74,7 @@ impl Engine {
                     growth.may_grow_to(Level::DEVICE, cache.most);
                 }
             });
-            self.spawn("map", prepare::map)?;
+            self.spawn("map", map::map)?;
             if self.shared.host_side.buffer.is_some() {
                 self.spawn("flush", |shared| transfer::flush(shared, Level::DEVICE))?;
                 self.spawn("fetch", |shared| transfer::fetch(shared, Level::DEVICE))?;

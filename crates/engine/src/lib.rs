@@ -34,7 +34,8 @@
 //! | file | does |
 //! | --- | --- |
 //! | `arrive` | copies deferred captures to the host buffer |
-//! | `prepare` | maps the device cache, touches and registers the host buffer |
+//! | `map` | maps the device cache, lets it grow and shrink |
+//! | `prepare` | touches and registers the host buffer |
 //! | `transfer` | copies from the device cache to the host buffer and back |
 //! | `storage` | writes the host buffer to scratch, scratch to persistent, and reads ahead |
 //! | `unchanged` | leaves out of a file what its base has (`incremental`) |
@@ -83,6 +84,7 @@ mod inherit;
 mod lane;
 mod lifecycle;
 mod managed;
+mod map;
 mod monitor;
 #[cfg(all(test, feature = "model-check"))]
 mod monitor_model;
