@@ -6,6 +6,8 @@ use super::buffer::with_device;
 use super::device_side::{ApplicationLane, Attached};
 use super::lane::Lane;
 use super::lifecycle::Engine;
+use super::shared::Shared;
+use super::workers::Workers;
 use super::{map, prepare, transfer};
 use catalog::Level;
 use config::GrowingSize;
@@ -53,7 +55,7 @@ impl Engine {
             device.name(),
             GrowingSize { first, most }
         );
-        let attached = self.serve_device(&device, GrowingSize { first, most });
+        let attached = self.serve_device(GrowingSize { first, most });
         if let Err(error) = &attached {
             // Half of the workers cannot serve a capture, and no capture may wait for the missing ones.
             self.shared.catalog.fail(error.clone());
@@ -62,7 +64,7 @@ impl Engine {
     }
 
     /// Starts the workers of a device with a cache of this size.
-    fn serve_device(&self, device: &Device, cache: GrowingSize) -> Result<()> {
+    fn serve_device(&self, cache: GrowingSize) -> Result<()> {
         if self.shared.config.writes_directly() {
             return Ok(());
         }
@@ -74,11 +76,6 @@ impl Engine {
                     growth.may_grow_to(Level::DEVICE, cache.most);
                 }
             });
-            self.spawn("map", map::map)?;
-            if self.shared.host_side.buffer.is_some() {
-                self.spawn("flush", |shared| transfer::flush(shared, Level::DEVICE))?;
-                self.spawn("fetch", |shared| transfer::fetch(shared, Level::DEVICE))?;
-            }
         }
         if let Some(host) = &self.shared.host_side.buffer {
             // A device fills the buffer faster than pages can be touched.
@@ -94,31 +91,20 @@ impl Engine {
                 }
             });
             prepare::place(&self.shared);
-            let small = memory::shared_huge_pages() == HugePages::Never;
-            if small
-                && self.shared.config.huge_pages
-                && host.mapping().kind() == mapping::MappingKind::Shared
-            {
-                self.shared.telemetry.degrade(
-                    "shared pages",
-                    "the host buffer is shared memory, to which this system gives no huge pages: its \
-                     pages are made and registered more slowly (as root: echo advise > \
-                     /sys/kernel/mm/transparent_hugepage/shmem_enabled; huge_pages = false to go \
-                     without)",
-                );
-            }
-            let capabilities = device.capabilities();
-            if !register::is_useful(self.shared.config.pin, capabilities.pageable_access) {
-                log::info!("the host buffer is not registered: disabled (pin), or not needed by the device");
-            } else if !capabilities.host_register {
-                self.shared
-                    .telemetry
-                    .degrade("pin", "this device's driver does not register host memory");
-            } else {
-                self.spawn("pin", prepare::pin)?;
-            }
         }
-        Ok(())
+        if cache.most == 0 {
+            return serve_host_buffer(&self.shared, &self.workers);
+        }
+        let workers = self.workers.clone();
+        self.workers.spawn("map", move |shared| {
+            map::map(shared, || {
+                if shared.host_side.buffer.is_some() {
+                    workers.spawn("flush", |shared| transfer::flush(shared, Level::DEVICE))?;
+                    workers.spawn("fetch", |shared| transfer::fetch(shared, Level::DEVICE))?;
+                }
+                serve_host_buffer(shared, &workers)
+            })
+        })
     }
 
     fn device_cache(&self, device: &Arc<Device>) -> Result<Option<DeviceCache>> {
@@ -164,4 +150,31 @@ impl Engine {
             }
         }
     }
+}
+
+/// Starts what the host buffer needs beside a device, if there is one.
+fn serve_host_buffer(shared: &Shared, workers: &Workers) -> Result<()> {
+    let Some(host) = &shared.host_side.buffer else { return Ok(()) };
+    let side = shared.device_side.attached()?;
+    let small = memory::shared_huge_pages() == HugePages::Never;
+    if small && shared.config.huge_pages && host.mapping().kind() == mapping::MappingKind::Shared {
+        shared.telemetry.degrade(
+            "shared pages",
+            "the host buffer is shared memory, to which this system gives no huge pages: its \
+             pages are made and registered more slowly (as root: echo advise > \
+             /sys/kernel/mm/transparent_hugepage/shmem_enabled; huge_pages = false to go \
+             without)",
+        );
+    }
+    let capabilities = side.device.capabilities();
+    if !register::is_useful(shared.config.pin, capabilities.pageable_access) {
+        log::info!(
+            "the host buffer is not registered: disabled (pin), or not needed by the device"
+        );
+    } else if !capabilities.host_register {
+        shared.telemetry.degrade("pin", "this device's driver does not register host memory");
+    } else {
+        workers.spawn("pin", prepare::pin)?;
+    }
+    Ok(())
 }

@@ -38,24 +38,24 @@ pub(super) fn taken(config: &Config, host: &SharedMemory) -> Result<HostBuffer> 
 
 /// The host buffer, and what is handed to the backend.
 pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option<HandOff>)> {
-    let physical = memory::physical()?;
     let direct = config.mode == Mode::Sync && !config.ephemeral;
     let bytes = match config.host_cache_size {
         Some(_) | None if direct => 0,
         Some(given) => {
             // This only reserves addresses, and a machine may get more memory while it runs.
-            if given > physical.total {
+            let total = memory::of_machine();
+            if given > total {
                 log::warn!(
                     "host_cache_size is {}, but this machine has {} of memory now: the host buffer is \
                      as large as there is memory when it is needed",
                     size::show(given),
-                    size::show(physical.total)
+                    size::show(total)
                 );
             }
             given
         }
-        None if config.ephemeral => physical.total / 4 * QUARTERS,
-        None => HOST_DEFAULT.min(physical.available / HOST_SHARE),
+        None if config.ephemeral => memory::physical()?.total / 4 * QUARTERS,
+        None => HOST_DEFAULT.min(memory::physical()?.available / HOST_SHARE),
     };
     if bytes == 0 {
         let no_device_cache = config.gpu_cache_size.is_none_or(|size| size.most == 0);

@@ -141,7 +141,7 @@ impl Engine {
     /// Stops the workers and waits for their end. False: one has not ended, and may use the memory.
     pub fn stop_workers(&self) -> bool {
         self.shared.stop();
-        let said = os::threads::join(self.workers.lock().drain(..), os::threads::JOIN_TIMEOUT);
+        let said = self.workers.join();
         for what in &said {
             log::error!("{what}");
         }

@@ -33,8 +33,9 @@ pub(crate) struct Lane {
     device: Arc<Device>,
     telemetry: Arc<Telemetry>,
     stream: Stream,
-    /// One event after each slice; those of ring slots have the slot's number.
+    /// One event after each slice; those of ring slots have the slot's number. Each is made at its first use.
     events: Vec<Event>,
+    waiting: WaitMode,
     ring: Option<PinnedBuffer>,
     under_way: VecDeque<Slice>,
     next: usize,
@@ -55,11 +56,11 @@ impl Lane {
         telemetry: &Arc<Telemetry>,
         waiting: WaitMode,
     ) -> Result<Lane> {
-        let events = (0..DEPTH).map(|_| Event::new(device, waiting)).collect::<Result<_>>()?;
         Ok(Lane {
             device: device.clone(),
             telemetry: telemetry.clone(),
-            events,
+            events: Vec::new(),
+            waiting,
             stream: Stream::new(device)?,
             ring: None,
             under_way: VecDeque::new(),
@@ -126,7 +127,7 @@ impl Lane {
                     Direction::Up => self.stream.copy_from_host(device_at, on_host, run)?,
                 }
             }
-            self.events[slot].record(&self.stream)?;
+            self.record(slot)?;
             done += run;
         }
         Ok(())
@@ -181,11 +182,11 @@ impl Lane {
                 self.under_way.push_back(Slice { slot, onward: None });
                 // SAFETY: the caller's promise; nothing else uses the slot.
                 unsafe { self.stream.copy_to_host(to, device_at + queued, run) }?;
-                self.events[slot].record(&self.stream)?;
+                self.record(slot)?;
                 queued += run;
             }
             let Some(slot) = self.under_way.front().map(|slice| slice.slot) else { continue };
-            self.events[slot].synchronize()?;
+            self.await_slot(slot)?;
             let (from, run) = (self.slot(slot)?, run_at(handed));
             // SAFETY: the device has written the slot, and nothing else uses it until `put` returns.
             put(unsafe { std::slice::from_raw_parts(from, run as usize) })?;
@@ -217,7 +218,7 @@ impl Lane {
 
     fn finish_oldest(&mut self, host: &HostBuffer) -> Result<()> {
         let Some(slice) = self.under_way.front() else { return Ok(()) };
-        self.events[slice.slot].synchronize()?;
+        self.await_slot(slice.slot)?;
         if let (Some(to), Some(ring)) = (slice.onward, &self.ring) {
             // SAFETY: the device has written the slot, and nothing else uses it; the caller of `copy`
             // guarantees the place.
@@ -235,6 +236,22 @@ impl Lane {
     pub(crate) fn is_straight(&self, host: &HostBuffer, at: u64) -> bool {
         let capabilities = self.device.capabilities();
         capabilities.pageable_access || !capabilities.host_register || host.registrations().has(at)
+    }
+
+    /// Records the event of a slot behind what is queued.
+    fn record(&mut self, slot: usize) -> Result<()> {
+        while self.events.len() <= slot {
+            self.events.push(Event::new(&self.device, self.waiting)?);
+        }
+        self.events[slot].record(&self.stream)
+    }
+
+    /// Waits for what was queued last with a slot.
+    fn await_slot(&self, slot: usize) -> Result<()> {
+        match self.events.get(slot) {
+            Some(event) => event.synchronize(),
+            None => self.stream.synchronize(),
+        }
     }
 
     /// A slot of the ring, which is made at its first use.

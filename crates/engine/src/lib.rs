@@ -113,6 +113,7 @@ mod transfer;
 mod unchanged;
 mod verify;
 mod ways;
+mod workers;
 
 pub use captures::Captures;
 pub use checkpoints::CheckpointView;

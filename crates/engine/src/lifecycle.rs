@@ -1,9 +1,7 @@
 //! Starting a job: its levels, and their workers.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
 
 use super::both::BESIDE;
 use super::buffer::host_buffer;
@@ -18,6 +16,7 @@ use super::shared::{Capturing, Restores};
 use super::shared::{Materials, Shared};
 use super::succession::Succession;
 use super::telemetry::Telemetry;
+use super::workers::Workers;
 use super::{arrive, bypass, encode, prepare, storage, transfer};
 use crate::monitor::Catalog;
 use catalog::ledger::{Ledger, Left};
@@ -25,7 +24,7 @@ use catalog::level::{self, LevelSpec};
 use catalog::state::{Shape, State};
 use catalog::Level;
 use config::{Config, GrowingSize, Mode};
-use device::{kinds, Device};
+use device::Device;
 use erasure::node::Node;
 use errors::{Error, ErrorKind, Result};
 use files::{Files, Inodes};
@@ -33,9 +32,7 @@ use levels::host_buffer::HostBuffer;
 use levels::store::Store;
 use once_cell::sync::OnceCell;
 use os::affinity;
-use os::logging;
 use os::size;
-use os::sync::Mutex;
 use policy::capture::Capture;
 use policy::touch;
 use recovery::link::Link;
@@ -43,14 +40,11 @@ use recovery::Process;
 use trace::metrics::Metrics;
 use trace::{Recorder, Setup};
 
-/// Workers that the others do not depend on, if they end between two transfers.
-const OPTIONAL: [&str; 5] = ["fetch", "read", "touch", "pin", "encode"];
-
 /// One job, from `VELOC_Init` to `VELOC_Finalize`.
 #[derive(Debug)]
 pub struct Engine {
     pub(super) shared: Arc<Shared>,
-    pub(super) workers: Mutex<Vec<JoinHandle<()>>>,
+    pub(super) workers: Workers,
     /// The worker for deferred captures, once there is one.
     arrival_worker: OnceCell<()>,
     /// The worker that waits for ordered copies, once there is one.
@@ -205,15 +199,15 @@ impl Engine {
             trace: Recorder::off(),
         });
         let engine = Engine::of(Arc::new(shared));
-        engine.spawn("write", storage::write)?;
-        engine.spawn("persist", storage::persist)?;
+        engine.workers.spawn("write", storage::write)?;
+        engine.workers.spawn("persist", storage::persist)?;
         Ok(engine)
     }
 
     fn of(shared: Arc<Shared>) -> Engine {
         Engine {
+            workers: Workers::of(shared.clone()),
             shared,
-            workers: Mutex::new(Vec::new()),
             arrival_worker: OnceCell::new(),
             ordered_worker: OnceCell::new(),
         }
@@ -224,24 +218,31 @@ impl Engine {
             self.attach(device)?;
         }
         if self.shared.file_side.files.places().has_scratch() {
-            self.spawn("write", storage::write)?;
+            self.workers.spawn("write", storage::write)?;
             if self.shared.host_side.buffer.is_some() {
-                self.spawn("read", storage::read)?;
+                self.workers.spawn("read", storage::read)?;
             }
         }
         for level in
             (0..self.shared.host_side.lower.len()).map(|row| Level::new(Level::HOST.index() + row))
         {
-            self.spawn("flush", move |shared| transfer::flush(shared, level))?;
-            self.spawn("fetch", move |shared| transfer::fetch(shared, level))?;
+            self.workers.spawn("flush", move |shared| transfer::flush(shared, level))?;
+            self.workers.spawn("fetch", move |shared| transfer::fetch(shared, level))?;
         }
-        // File-based checkpoints are persisted even without a persistent directory.
-        self.spawn("persist", storage::persist)?;
+        // File-based checkpoints are persisted even without a persistent directory, but not without any.
+        if !self.shared.config.ephemeral || self.shared.file_side.files.places().has_scratch() {
+            self.workers.spawn("persist", storage::persist)?;
+        }
         if self.shared.host_side.buffer.is_some() {
-            let threads = touch::threads(self.shared.config.touch_threads, affinity::usable_cpus());
-            for thread in 1..=threads {
-                self.spawn_as("touch", format!("touch {thread}"), prepare::touch)?;
-            }
+            // Only one of them is started by the application.
+            let workers = self.workers.clone();
+            self.workers.spawn_as("touch", "touch 1".to_owned(), move |shared| {
+                let threads = touch::threads(shared.config.touch_threads, affinity::usable_cpus());
+                for thread in 2..=threads {
+                    workers.spawn_as("touch", format!("touch {thread}"), prepare::touch)?;
+                }
+                prepare::touch(shared)
+            })?;
         }
         Ok(())
     }
@@ -251,57 +252,9 @@ impl Engine {
         if self.shared.host_side.buffer.is_none() {
             return Ok(());
         }
-        self.arrival_worker.get_or_try_init(|| self.spawn("arrive", arrive::arrive)).copied()
-    }
-
-    pub(super) fn spawn(
-        &self,
-        name: &str,
-        work: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
-    ) -> Result<()> {
-        self.spawn_as(name, name.to_owned(), work)
-    }
-
-    /// Starts a worker, with another name in the timeline.
-    fn spawn_as(
-        &self,
-        name: &str,
-        in_trace: String,
-        work: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
-    ) -> Result<()> {
-        let shared = self.shared.clone();
-        let owned = name.to_owned();
-        let topic = logging::topic();
-        let work = move || {
-            logging::set_topic(topic);
-            shared.telemetry.trace.name_thread(&in_trace);
-            let ended = catch_unwind(AssertUnwindSafe(|| work(&shared)));
-            let failure = match ended {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => error.within(format!("the {owned} worker ended")),
-                Err(_) => Error::new(ErrorKind::Internal, format!("the {owned} worker panicked")),
-            };
-            if kinds::has_ended() {
-                log::debug!("{failure}");
-                shared.catalog.fail(failure);
-                return;
-            }
-            if OPTIONAL.contains(&owned.as_str()) && failure.kind() != ErrorKind::Internal {
-                // The job is slower without that worker, but nothing waits for it.
-                log::warn!("{failure}");
-                return;
-            }
-            log::error!("{failure}");
-            shared.catalog.fail(failure);
-        };
-        let builder = Builder::new().name(format!("veloc-{name}"));
-        let worker = os::threads::unsignalled(|| builder.spawn(work))
-            .map_err(|error| Error::system(format!("starting the {name} worker"), &error))?;
-        let mut workers = self.workers.lock();
-        // The stack of an ended thread is freed when its handle is joined or dropped.
-        workers.retain(|worker| !worker.is_finished());
-        workers.push(worker);
-        Ok(())
+        self.arrival_worker
+            .get_or_try_init(|| self.workers.spawn("arrive", arrive::arrive))
+            .copied()
     }
 
     /// For those who end the engine while another thread has it.
@@ -385,7 +338,7 @@ impl Engine {
             return Err(Error::new(ErrorKind::Internal, "there is erasure coding already"));
         }
         self.shared.file_side.files.expect_parities();
-        self.spawn("encode", encode::encode)
+        self.workers.spawn("encode", encode::encode)
     }
 }
 

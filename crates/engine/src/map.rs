@@ -13,8 +13,8 @@ use policy::map::{may_grow, may_map, CHUNK, IDLE_AFTER, PIECE};
 use trace::{Activity, Counter};
 
 /// Maps the device cache, piece by piece, until it has what it begins with or the device has no more memory. Then
-/// it grows and shrinks, if it may.
-pub(crate) fn map(shared: &Shared) -> Result<()> {
+/// it grows and shrinks, if it may. Does `then` in between, for which no capture waits.
+pub(crate) fn map(shared: &Shared, then: impl FnOnce() -> Result<()>) -> Result<()> {
     shared.device_side.attached()?.device.bind()?;
     let cache = shared.device_side.cache()?;
     let precedence = precedence(shared);
@@ -42,6 +42,7 @@ pub(crate) fn map(shared: &Shared) -> Result<()> {
     }
     shared.catalog.step(|state| state.growth().completed(Level::DEVICE));
     drop(claim);
+    then()?;
     match cache.reserved() > cache.first() {
         true => grow(shared, cache, precedence.as_ref()),
         false => Ok(()),

@@ -199,7 +199,7 @@ impl Engine {
         if !self.shared.orders() {
             return Ok(false);
         }
-        let start = || self.spawn("order", watch);
+        let start = || self.workers.spawn("order", watch);
         self.ordered_worker.get_or_try_init(start).map(|()| true)
     }
 

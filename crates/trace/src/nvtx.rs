@@ -69,6 +69,10 @@ impl Nvtx {
 // ---- version 2 -------------------------------------------------------------------------------
 
 fn tools_ext(load: bool) -> Option<Nvtx> {
+    // The loader would look for it in all its folders, even where it loads nothing.
+    if !load && !is_loaded(TOOLS_EXT.trim_end_matches(".1")) {
+        return None;
+    }
     let only_loaded = if load { 0 } else { libc::RTLD_NOLOAD };
     // SAFETY: NVIDIA's library may be loaded at any time; its constructors ask for nothing.
     let library =
@@ -84,6 +88,29 @@ fn tools_ext(load: bool) -> Option<Nvtx> {
     // Never unloaded: its functions are in use.
     std::mem::forget(library);
     Some(Nvtx { push, pop, name_thread: name })
+}
+
+/// Whether a library is loaded whose file's name begins so.
+fn is_loaded(name: &str) -> bool {
+    unsafe extern "C" fn visit(
+        info: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        name: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader hands in a valid description, and back the pointer that it was given, to the text below.
+        let (info, name) = unsafe { (&*info, *name.cast::<&str>()) };
+        if info.dlpi_name.is_null() {
+            return 0;
+        }
+        // SAFETY: the loader's names end with a null byte.
+        let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
+        let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        c_int::from(file.starts_with(name.as_bytes()))
+    }
+    let mut name = name;
+    // SAFETY: `visit` fits the declaration and gets the text, which outlives the call. It loads nothing and does not
+    // unwind.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut name).cast()) != 0 }
 }
 
 // ---- version 3 -------------------------------------------------------------------------------

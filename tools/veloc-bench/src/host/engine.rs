@@ -8,6 +8,7 @@
 mod aggregated;
 mod awake;
 mod both;
+mod cold;
 mod device;
 mod host;
 mod init;
@@ -61,6 +62,8 @@ enum EnginePart {
     Device,
     /// Small checkpoints of host memory beside their copies, and how many there are in a second
     Small,
+    /// The same after pauses, in which the application computes
+    Cold,
     /// Large checkpoints of host memory beside their copies
     Large,
     /// Host memory held beside host memory asked for
@@ -179,6 +182,7 @@ fn measure(part: EnginePart, detail: u64, repeats: u32) -> Result<()> {
         EnginePart::Init => init::run(repeats),
         EnginePart::Device => device::run(repeats),
         EnginePart::Small => host::small(repeats),
+        EnginePart::Cold => cold::run(repeats),
         EnginePart::Large => host::large(repeats),
         EnginePart::Memory => memory::host(detail, repeats),
         EnginePart::DeviceMemory => memory::device(),

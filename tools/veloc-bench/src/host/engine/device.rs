@@ -64,7 +64,56 @@ pub(super) fn run(repeats: u32) -> Result<()> {
             tell(&figure)?;
         }
     }
+    let ordered = format!("{quiet}stream_ordered = true\n");
+    let job = BenchJob::start(&ordered)?;
+    // SAFETY: `memory` outlives the job.
+    unsafe { job.protect(0, memory.base() as *mut c_void, BYTES as usize)? };
+    job.until("mapping the device cache", |metrics| metrics.device_capacity >= 64 << 20)?;
+    // SAFETY: the stream outlives the job.
+    check(unsafe { VELOC_Set_stream(stream) })?;
+    let times = measure_ordered(&job, &bare, &memory, application, &applications, repeats)?;
+    let what = "in the order of a stream";
+    tell(&MeasuredFigure::new(format!("bare driver calls, {what}"), "us", times[0].clone()))?;
+    for (call, times) in ["checkpoint", "restart"].iter().zip(&times[1..]) {
+        let what = format!("{call} of device memory beside them, {what}");
+        tell(&MeasuredFigure { goal, ..MeasuredFigure::new(what, "us", times.clone()) })?;
+    }
     Ok(())
+}
+
+/// As [`measure`], of calls that only queue: what they have queued is waited for between them.
+fn measure_ordered(
+    job: &BenchJob,
+    bare: &BareCopy,
+    memory: &DeviceRange,
+    application: ApplicationStream,
+    stream: &Stream,
+    repeats: u32,
+) -> Result<[Vec<f64>; 3]> {
+    let mut times = [Vec::new(), Vec::new(), Vec::new()];
+    for _ in 0..repeats {
+        let mut one = [Vec::new(), Vec::new(), Vec::new()];
+        for call in 0..CALLS {
+            let version = call % VERSIONS;
+            let since = Instant::now();
+            bare.queue(memory, application)?;
+            one[0].push(since.elapsed().as_secs_f64());
+            stream.synchronize()?;
+            let since = Instant::now();
+            job.checkpoint(NAME, version)?;
+            one[1].push(since.elapsed().as_secs_f64());
+            job.drain()?;
+            let since = Instant::now();
+            job.restart(version)?;
+            one[2].push(since.elapsed().as_secs_f64());
+            stream.synchronize()?;
+        }
+        let [calls, checkpoint, restart] = one.map(median);
+        times[0].push(1e6 * calls);
+        times[1].push(1e6 * (checkpoint - calls));
+        times[2].push(1e6 * (restart - calls));
+    }
+    Ok(times)
 }
 
 /// Microseconds of the bare calls, and those that checkpoints and restores take beyond them.
@@ -112,5 +161,15 @@ impl BareCopy {
         // SAFETY: both halves are mapped, and this waits for the copy.
         unsafe { self.own.copy_on_device(memory.base() + BYTES, memory.base(), BYTES)? };
         Ok(self.own.synchronize()?)
+    }
+
+    /// Queues the copy between what the application's stream has and what it gets later.
+    fn queue(&self, memory: &DeviceRange, application: ApplicationStream) -> Result<()> {
+        self.event.record_in(application)?;
+        self.own.wait(&self.event)?;
+        // SAFETY: both halves are mapped, and stay so until the stream was waited for.
+        unsafe { self.own.copy_on_device(memory.base() + BYTES, memory.base(), BYTES)? };
+        self.event.record(&self.own)?;
+        Ok(application.wait(&self.event)?)
     }
 }
