@@ -305,6 +305,34 @@ fn nothing_is_registered_while_another_process_maps() {
     job.end();
 }
 
+/// Catches bytes of a file that are not waited for, or in the wrong order, and copies that go on when the call has
+/// failed: the application uses its memory then.
+#[test]
+fn a_file_comes_to_device_memory_whole_or_not_at_all() {
+    const LEN: usize = (11 << 20) + 4321;
+    let scratch = tempfile::tempdir().unwrap();
+    let text = format!(
+        "mode = async\nscratch = {}\ngpu_cache_size = 1M\nhost_cache_size = 1M\npin = off\n",
+        scratch.path().display()
+    );
+    let mut job = Job::of(&text, LEN, false, Vec::new());
+    for version in 0..2 {
+        job.checkpoint(version).unwrap();
+    }
+    job.engine.drain().unwrap();
+    job.restore(1).unwrap();
+    for after in [0, 1, 5] {
+        job.api.fail("copy", after);
+        let error = job.restore(0).unwrap_err().to_string();
+        assert!(error.contains("copy failed: as the test wants it"), "{error}");
+        job.bytes().fill(9);
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(job.bytes().iter().all(|byte| *byte == 9), "a copy has come later");
+        job.restore(0).unwrap();
+    }
+    job.end();
+}
+
 /// A job whose cache begins with room for one checkpoint, and may grow to room for five.
 fn growing(text: &str) -> Job {
     let text = format!(

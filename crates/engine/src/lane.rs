@@ -196,6 +196,43 @@ impl Lane {
         Ok(())
     }
 
+    /// Copies bytes to `device_at` through the ring. They are not needed any more when this returns, but the last slices
+    /// may be active.
+    ///
+    /// # Safety
+    /// The range stays valid, and nothing else uses it, until [`Lane::end_writes`] has returned, also after an error.
+    pub(crate) unsafe fn write(&mut self, mut device_at: u64, bytes: &[u8]) -> Result<()> {
+        for run in bytes.chunks(RING_SLOT as usize) {
+            if self.under_way.len() == DEPTH {
+                if let Some(oldest) = self.under_way.front() {
+                    self.await_slot(oldest.slot)?;
+                }
+                self.under_way.pop_front();
+            }
+            let slot = self.next;
+            self.next = (self.next + 1) % DEPTH;
+            let (on_host, len) = (self.slot(slot)?, run.len() as u64);
+            // SAFETY: no active slice uses the slot, which has room for the run.
+            unsafe { std::ptr::copy_nonoverlapping(run.as_ptr(), on_host, run.len()) };
+            self.under_way.push_back(Slice { slot, onward: None });
+            // SAFETY: the caller's promise; nothing else uses the slot until its event was waited for.
+            unsafe { self.stream.copy_from_host(device_at, on_host, len) }?;
+            self.record(slot)?;
+            device_at += len;
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing that [`Lane::write`] has begun is copied any more.
+    pub(crate) fn end_writes(&mut self) -> Result<()> {
+        let ended = self.stream.synchronize();
+        if ended.is_err() {
+            self.abandon();
+        }
+        self.under_way.clear();
+        ended
+    }
+
     /// Waits for all active slices, and copies their bytes to the host buffer where needed.
     pub(crate) fn finish(&mut self, host: &HostBuffer) -> Result<()> {
         while !self.under_way.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::device_side::DeviceSide;
 use super::managed::Pieces;
 use super::ordered;
 use super::place::Place;
@@ -213,49 +214,80 @@ impl Shared {
                 Target::Memory(bytes)
             }
             Pointer::Device { .. } => {
-                let mut done = 0;
-                let place = Place { len: region.size, ..*place };
+                let (mut done, size) = (0, region.size);
+                let place = Place { len: size, ..*place };
                 let mut pieces = None;
+                let mut writes = Writes { side: &self.device_side, active: false };
                 let copy = move |bytes: &[u8]| {
                     let pieces = match &mut pieces {
                         Some(pieces) => pieces,
                         None => pieces
                             .insert(self.device_side.pieces_to_restore(&place, true)?.into_owned()),
                     };
-                    let side = self.device_side.attached()?;
-                    let own = side.own.lock();
-                    let _current = side.device.enter()?;
                     for piece in pieces.iter().filter_map(|piece| {
                         piece.within(address + done..address + done + bytes.len() as u64)
                     }) {
                         let from = &bytes[(piece.address - address - done) as usize..];
+                        let from = &from[..piece.len as usize];
                         // SAFETY: the driver has confirmed the application's pointer, which has the region's
-                        // bytes; managed memory is the host's as well. The caller's buffer, of which the
-                        // piece has at the most the rest, outlives the wait for the stream.
+                        // bytes; managed memory is the host's as well. The writes end with the call.
                         unsafe {
                             match piece.kind {
                                 Pointer::Host { .. } => std::ptr::copy_nonoverlapping(
                                     from.as_ptr(),
                                     piece.address as *mut u8,
-                                    piece.len as usize,
+                                    from.len(),
                                 ),
-                                Pointer::Device { .. } => {
-                                    let stream = own.lane.stream();
-                                    stream.copy_from_host(
-                                        piece.address,
-                                        from.as_ptr(),
-                                        piece.len,
-                                    )?;
-                                    stream.synchronize()?;
-                                }
+                                Pointer::Device { .. } => writes.write(piece.address, from)?,
                             }
                         }
                     }
                     done += bytes.len() as u64;
-                    Ok(())
+                    match done < size {
+                        true => Ok(()),
+                        false => writes.end(),
+                    }
                 };
                 Target::Taken(region.size, Box::new(copy))
             }
+        }
+    }
+}
+
+/// Writes to device memory through the ring of the application's lane, which go on while the next bytes are read. They
+/// have ended when this is dropped.
+struct Writes<'a> {
+    side: &'a DeviceSide,
+    active: bool,
+}
+
+impl Writes<'_> {
+    /// # Safety
+    /// The bytes at `to` stay valid, and nothing else uses them, until the writes have ended.
+    unsafe fn write(&mut self, to: u64, bytes: &[u8]) -> Result<()> {
+        let side = self.side.attached()?;
+        let mut own = side.own.lock();
+        let _current = side.device.enter()?;
+        self.active = true;
+        // SAFETY: the caller's promise.
+        unsafe { own.lane.write(to, bytes) }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.active) {
+            return Ok(());
+        }
+        let side = self.side.attached()?;
+        let mut own = side.own.lock();
+        let _current = side.device.enter()?;
+        own.lane.end_writes()
+    }
+}
+
+impl Drop for Writes<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            log::debug!("{error}");
         }
     }
 }
