@@ -66,6 +66,9 @@ pub(crate) enum FigureSeries {
     /// 4b and 4c: large device cache
     #[value(name = "4bc")]
     LargeDevice,
+    /// Copies in the order of the stream, and a device cache that grows
+    #[value(name = "waiting")]
+    Waiting,
     /// The disturbance of kernels
     Compute,
     /// 5c: ways of touching and registering
@@ -93,8 +96,9 @@ const TOUCHES: [&str; 3] = ["auto", "sequential", "concurrent"];
 const PINS: [&str; 4] = ["serial", "parallel", "chunked", "off"];
 
 /// All of them, the most important first.
-const ALL: [FigureSeries; 11] = [
+const ALL: [FigureSeries; 12] = [
     FigureSeries::Uniform,
+    FigureSeries::Waiting,
     FigureSeries::Compute,
     FigureSeries::Variable,
     FigureSeries::Processes,
@@ -151,6 +155,27 @@ impl FigureSeries {
             }
             FigureSeries::LargeDevice => {
                 vec![RunOptions { interval: intervals, ..large_device(&base) }]
+            }
+            FigureSeries::Waiting => {
+                let ordered = words(&["stream_ordered=false,true"]);
+                let approach = vec![Ours, DirectPin];
+                let grown = base.amounts.host_cache.first().map(|host| host / 4 * 5);
+                let amounts = Amounts { device_cache_most: grown, ..base.amounts.clone() };
+                vec![
+                    RunOptions {
+                        approach: approach.clone(),
+                        interval: intervals.clone(),
+                        vary: ordered.clone(),
+                        ..base.clone()
+                    },
+                    RunOptions {
+                        approach,
+                        interval: vec![20.0],
+                        vary: ordered,
+                        ..large_device(&base)
+                    },
+                    RunOptions { approach: vec![Ours], interval: vec![5.0], amounts, ..base },
+                ]
             }
             FigureSeries::Compute => vec![RunOptions {
                 approach: if full { vec![Ours, DirectPin] } else { vec![Ours] },
