@@ -209,6 +209,8 @@ static void streams(void)
     take(2);
     CU(cuStreamSynchronize(second));
     check_value(of_second, JUNK);
+    OK(VELOC_Restart("ordered", 2));
+    check_value(of_second, 2);
 
     puts("the first stream is destroyed while copies wait for it");
     CU(cuStreamDestroy_v2(first));

@@ -8,8 +8,10 @@ use errors::{Error, ErrorKind, Result};
 impl<R: ClientAccess> RunInProgress<'_, R> {
     pub(super) fn restore_adjoint(&mut self, version: i32) -> Result<()> {
         let name = self.settings.name_of_adjoints();
-        if let Err(error) = self.access.with(|client| client.marked().restore(&name, version, None))
-        {
+        let in_order = self.hashes.replay.is_none();
+        let restored =
+            self.access.with(|client| client.marked().restore(&name, version, None, in_order));
+        if let Err(error) = restored {
             let error = error.within(format!(
                 "the adjoint at state {} cannot be read back from \"{name}\" version {version}",
                 self.reached.fine
@@ -144,8 +146,11 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
         let next = (state + 1 < self.reached.fine).then(|| self.read_order(state));
         let (name, version) = (&self.settings.name, slot as i32);
         self.reached.at = None;
-        if let Err(error) = self.access.with(|client| client.marked().restore(name, version, next))
-        {
+        // Its hash is looked at at once.
+        let in_order = self.hashes.replay.is_none();
+        let restored =
+            self.access.with(|client| client.marked().restore(name, version, next, in_order));
+        if let Err(error) = restored {
             let error = error.within(format!(
                 "state {state} cannot be read back from slot {slot} (\"{name}\" version {version})"
             ));

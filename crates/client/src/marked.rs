@@ -74,14 +74,21 @@ impl Marked<'_> {
         read.and(ended).map(|()| is_marked)
     }
 
-    /// Restores a version. `next` is the place at which it will be read again.
-    pub fn restore(&mut self, name: &str, version: i32, next: Option<u64>) -> Result<()> {
+    /// Restores a version. `next` is the place at which it will be read again. `in_order`: copies of device memory may
+    /// stand in the order of the application's stream, as nobody looks at them before.
+    pub fn restore(
+        &mut self,
+        name: &str,
+        version: i32,
+        next: Option<u64>,
+        in_order: bool,
+    ) -> Result<()> {
         let trace = self.client.engine.trace().clone();
         let _span = trace.span(Activity::Restore).of(name, version);
         self.open_own(name, version)?;
         // Memory that is restored again and again is checked once.
         let recovered =
-            self.client.recover_checked(&Selection::All, true, ProtectedMemory::was_writable);
+            self.client.recover_checked(&Selection::All, in_order, ProtectedMemory::was_writable);
         let Phase::Restart { restoring } = self.client.phase.take() else {
             return recovered;
         };

@@ -19,10 +19,12 @@ use trace::metrics::Cause;
 impl Capturing<'_> {
     /// Defers the copies of these runs, to begin after the application's own queued work on them.
     pub(super) fn defer(&self, open: &mut Open, mut runs: Vec<Run>) -> Result<()> {
-        let ordered = |run: &Run| run.place.capture == Capture::Ordered;
-        if runs.iter().all(ordered) {
-            // The device waits for that work itself.
-        } else if runs.iter().any(|run| run.place.kind != PAGEABLE) {
+        if !runs.is_empty() && runs.iter().all(|run| run.place.capture == Capture::Ordered) {
+            open.deferred.runs.append(&mut runs);
+            // What the stream gets later may change them.
+            return self.begin_deferred(open);
+        }
+        if runs.iter().any(|run| run.place.kind != PAGEABLE) {
             let (_current, own) = self.shared.device_side.await_application()?;
             if self.shared.config.verify_captures {
                 open.deferred.expected.append(&mut ExpectedRun::of(Some(&own), &runs)?);
@@ -30,12 +32,7 @@ impl Capturing<'_> {
         } else if self.shared.config.verify_captures {
             open.deferred.expected.append(&mut ExpectedRun::of(None, &runs)?);
         }
-        let is_ordered = runs.iter().all(ordered);
         open.deferred.runs.append(&mut runs);
-        // What the stream gets later may change them.
-        if is_ordered {
-            self.begin_deferred(open)?;
-        }
         Ok(())
     }
 
@@ -58,12 +55,12 @@ impl Capturing<'_> {
     /// Commits a checkpoint and leaves its deferred capture, if any, to the worker.
     pub(super) fn commit_deferred(&self, open: &mut Open, persist: bool) {
         let arriving = open.deferred.parts();
-        let ordered = open.deferred.event();
+        let queued = open.deferred.queued();
         if arriving.contains(&true) {
             self.shared.captures.deferred.keep(open.id, std::mem::take(&mut open.deferred));
         }
         let (id, regions) = (open.id, std::mem::take(&mut open.regions));
-        let Some(event) = ordered else {
+        let Some(queued) = queued else {
             self.shared.step_counted(|state| {
                 state.captures().commit_deferred(id, regions, arriving, persist);
             });
@@ -73,7 +70,7 @@ impl Capturing<'_> {
             .shared
             .step_counted(|state| state.captures().commit_arriving(id, regions, arriving, persist));
         if let Some(arrival) = arrival {
-            self.shared.watch_capture(event, arrival);
+            self.shared.watch_capture(queued, arrival);
         }
     }
 }

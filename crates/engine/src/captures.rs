@@ -68,7 +68,7 @@ impl Captures {
 
     /// Notes that the capture under way is made by the call after all.
     pub(super) fn captures_in_call(&self, why: &Error) {
-        let text = format!("host memory is copied in the call: {why}");
+        let text = format!("memory is copied in the call: {why}");
         self.telemetry.degrade("host_capture", &text);
         self.snapshots.lock().instead = Some(text);
     }

@@ -8,13 +8,13 @@ use std::fmt::Debug;
 use std::sync::atomic::AtomicUsize;
 use std::sync::Arc;
 
+use super::ordered::QueuedCopies;
 use super::place::Place;
 use super::run::Run;
 use super::shared::Shared;
 use super::verify::ExpectedRun;
 use catalog::state::{Arrival, MoveEnd};
 use catalog::Id;
-use device::Event;
 use errors::{Error, Result};
 use os::sync::Mutex;
 use policy::capture::Capture;
@@ -34,8 +34,8 @@ pub(super) trait BegunCapture: Debug + Send {
     /// The runs.
     fn runs(&self) -> &[Run];
 
-    /// The event behind their copies, if its call has queued them.
-    fn event(&self) -> Option<&Arc<Event>> {
+    /// Their copies, if its call has queued them.
+    fn queued(&self) -> Option<&QueuedCopies> {
         None
     }
 
@@ -78,9 +78,9 @@ impl DeferredCapture {
         self.runs.is_empty() && self.begun.is_empty()
     }
 
-    /// The event behind the copies that its call has queued, if it has.
-    pub(super) fn event(&self) -> Option<Arc<Event>> {
-        self.begun.iter().find_map(|begun| begun.event()).cloned()
+    /// The copies that its call has queued, if it has.
+    pub(super) fn queued(&self) -> Option<QueuedCopies> {
+        self.begun.iter().find_map(|begun| begun.queued()).cloned()
     }
 
     /// Takes the deferred runs that are captured in this way.

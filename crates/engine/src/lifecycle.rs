@@ -47,8 +47,6 @@ pub struct Engine {
     pub(super) workers: Workers,
     /// The worker for deferred captures, once there is one.
     arrival_worker: OnceCell<()>,
-    /// The worker that waits for ordered copies, once there is one.
-    pub(super) ordered_worker: OnceCell<()>,
 }
 
 /// An engine for those who only end it.
@@ -205,12 +203,7 @@ impl Engine {
     }
 
     fn of(shared: Arc<Shared>) -> Engine {
-        Engine {
-            workers: Workers::of(shared.clone()),
-            shared,
-            arrival_worker: OnceCell::new(),
-            ordered_worker: OnceCell::new(),
-        }
+        Engine { workers: Workers::of(shared.clone()), shared, arrival_worker: OnceCell::new() }
     }
 
     fn start_workers(&self, device: Option<Device>) -> Result<()> {
@@ -239,7 +232,12 @@ impl Engine {
             self.workers.spawn_as("touch", "touch 1".to_owned(), move |shared| {
                 let threads = touch::threads(shared.config.touch_threads, affinity::usable_cpus());
                 for thread in 2..=threads {
-                    workers.spawn_as("touch", format!("touch {thread}"), prepare::touch)?;
+                    let started =
+                        workers.spawn_as("touch", format!("touch {thread}"), prepare::touch);
+                    if let Err(error) = started {
+                        shared.telemetry.degrade("touch threads", error);
+                        break;
+                    }
                 }
                 prepare::touch(shared)
             })?;

@@ -42,6 +42,9 @@ pub(crate) fn map(shared: &Shared, then: impl FnOnce() -> Result<()>) -> Result<
     }
     shared.catalog.step(|state| state.growth().completed(Level::DEVICE));
     drop(claim);
+    if shared.stopping() {
+        return Ok(());
+    }
     then()?;
     match cache.reserved() > cache.first() {
         true => grow(shared, cache, precedence.as_ref()),

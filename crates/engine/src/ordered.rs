@@ -28,9 +28,27 @@ use trace::Activity;
 #[derive(Debug, Default)]
 pub(crate) struct OrderedCopies {
     stream: Mutex<Option<OrderedStream>>,
+    /// The calls of each stream that has some.
+    streams: Mutex<Vec<Arc<OrderedCalls>>>,
     /// Events that are not used.
     idle: Mutex<Vec<Arc<Event>>>,
-    calls: Calls<Arc<Event>, CallEnd>,
+}
+
+type OrderedCalls = Calls<Arc<Event>, CallEnd>;
+
+/// The copies of a call that are queued.
+#[derive(Clone, Debug)]
+pub(super) struct QueuedCopies {
+    /// Is reached when they are made.
+    event: Arc<Event>,
+    calls: Arc<OrderedCalls>,
+}
+
+impl QueuedCopies {
+    /// Waits for them.
+    pub(super) fn synchronize(&self) -> Result<()> {
+        self.event.synchronize()
+    }
 }
 
 /// The stream of the copies.
@@ -41,6 +59,8 @@ struct OrderedStream {
     with: ApplicationStream,
     /// Is recorded in that stream.
     after: Event,
+    /// What is queued. It has a worker of its own, as another stream may stand still.
+    calls: Arc<OrderedCalls>,
 }
 
 /// What is to be done when the event behind the copies of a call was seen.
@@ -67,7 +87,7 @@ struct QueuedRestore {
 impl OrderedCopies {
     /// The job ends: the worker waits for what is queued, and for nothing more.
     pub(crate) fn stop(&self) {
-        self.calls.stop();
+        self.streams.lock().iter().for_each(|calls| calls.stop());
     }
 }
 
@@ -82,22 +102,18 @@ impl Shared {
             && self.device_side.given_stream().is_some()
     }
 
-    /// Queues copies between plain device memory and the device cache. Returns the event behind them.
+    /// Queues copies between plain device memory and the device cache.
     ///
     /// # Errors
     /// Nothing is being copied. If that cannot be made sure, the checkpoint's room is never reused.
-    pub(super) fn queue_in_order(&self, id: Id, way: Way, runs: &[Run]) -> Result<Arc<Event>> {
+    pub(super) fn queue_in_order(&self, id: Id, way: Way, runs: &[Run]) -> Result<QueuedCopies> {
         let device = &self.device_side.attached()?.device;
         let cache = self.device_side.cache()?;
-        let with = self.device_side.given_stream();
-        let with = with.ok_or_else(|| Error::new(ErrorKind::Internal, "there is no stream"))?;
         let _current = device.enter()?;
-        let mut own = self.ordered.stream.lock();
-        let own = match own.take() {
-            Some(before) if before.with == with => own.insert(before),
-            // What another stream waits for must not keep this one waiting.
-            _ => own.insert(OrderedStream::new(device, with)?),
-        };
+        let own = self.ordered.stream.lock();
+        let own = own.as_ref().filter(|own| Some(own.with) == self.device_side.given_stream());
+        let own = own.ok_or_else(|| Error::new(ErrorKind::Internal, "there is no such stream"))?;
+        let with = own.with;
         let idle = self.ordered.idle.lock().pop();
         let event = match idle {
             Some(event) => event,
@@ -128,12 +144,12 @@ impl Shared {
         if queued.is_err() && own.stream.synchronize().or_else(|_| device.synchronize()).is_err() {
             self.catalog.step(|state| state.captures().strand(id));
         }
-        queued.map(|()| event)
+        queued.map(|()| QueuedCopies { event, calls: own.calls.clone() })
     }
 
     /// Has the worker end a capture whose copies are queued.
-    pub(super) fn watch_capture(&self, event: Arc<Event>, arrival: Arrival) {
-        self.ordered.calls.add(event, CallEnd::Capture(arrival));
+    pub(super) fn watch_capture(&self, queued: QueuedCopies, arrival: Arrival) {
+        queued.calls.add(queued.event, CallEnd::Capture(arrival));
     }
 
     /// Queues the copies of a restore, if they can be ordered, and leaves it to the worker to end the reading.
@@ -144,13 +160,13 @@ impl Shared {
         runs: &[Run],
     ) -> Result<()> {
         let since = Instant::now();
-        let event = self.queue_in_order(reading.id, Way::Out, runs)?;
+        let queued = self.queue_in_order(reading.id, Way::Out, runs)?;
         let Reading { id, part, level, .. } = reading;
         // Not by its drop, but by the worker.
         std::mem::forget(reading);
         let (name, bytes) = (name.to_owned(), runs.iter().map(Run::bytes).sum());
         let restore = QueuedRestore { id, part, level, name, version, bytes, since };
-        self.ordered.calls.add(event, CallEnd::Restore(restore));
+        queued.calls.add(queued.event, CallEnd::Restore(restore));
         Ok(())
     }
 
@@ -180,7 +196,12 @@ impl Shared {
 
 impl Shared {
     pub(super) fn give_up_ordered(&self, longest: Duration) {
-        for end in self.ordered.calls.give_up_after(longest) {
+        let since = Instant::now();
+        let streams = self.ordered.streams.lock().clone();
+        for end in streams
+            .iter()
+            .flat_map(|calls| calls.give_up_after(longest.saturating_sub(since.elapsed())))
+        {
             let why = format!(
                 "its copy is behind work of the application's stream (VELOC_Set_stream) that has not ended in {} s",
                 longest.as_secs()
@@ -199,8 +220,22 @@ impl Engine {
         if !self.shared.orders() {
             return Ok(false);
         }
-        let start = || self.workers.spawn("order", watch);
-        self.ordered_worker.get_or_try_init(start).map(|()| true)
+        let Some(with) = self.shared.device_side.given_stream() else { return Ok(false) };
+        let mut own = self.shared.ordered.stream.lock();
+        if own.as_ref().is_some_and(|own| own.with == with) {
+            return Ok(true);
+        }
+        let made = OrderedStream::new(&self.shared.device_side.attached()?.device, with)?;
+        let calls = made.calls.clone();
+        self.workers.spawn("order", move |shared| watch(shared, &calls))?;
+        let mut streams = self.shared.ordered.streams.lock();
+        // Where the stream and the worker have gone, nothing is queued.
+        streams.retain(|calls| Arc::strong_count(calls) > 1);
+        streams.push(made.calls.clone());
+        if let Some(before) = own.replace(made) {
+            before.calls.stop();
+        }
+        Ok(true)
     }
 
     /// Has the device copy the regions on it in the order of the application's stream, if the others are copied by the
@@ -231,7 +266,7 @@ impl Engine {
 impl OrderedStream {
     fn new(device: &Arc<Device>, with: ApplicationStream) -> Result<OrderedStream> {
         let (stream, after) = (Stream::new(device)?, Event::new(device, WaitMode::Spin)?);
-        Ok(OrderedStream { stream, with, after })
+        Ok(OrderedStream { stream, with, after, calls: Arc::default() })
     }
 }
 
@@ -241,12 +276,12 @@ pub(super) fn is_plain(kind: Pointer) -> bool {
 }
 
 /// Waits for queued copies until the engine stops.
-fn watch(shared: &Shared) -> Result<()> {
+fn watch(shared: &Shared, calls: &OrderedCalls) -> Result<()> {
     shared.device_side.attached()?.device.bind()?;
-    while let Some(event) = shared.ordered.calls.first() {
+    while let Some(event) = calls.first() {
         let seen = event.synchronize();
         let seen = seen.map_err(|error| error.within("its copies in the order of the stream"));
-        if let Some(end) = shared.ordered.calls.end() {
+        if let Some(end) = calls.end() {
             shared.end_in_order(end, seen);
         }
         shared.ordered.idle.lock().push(event);

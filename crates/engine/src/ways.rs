@@ -56,6 +56,15 @@ impl Capturing<'_> {
             }
             match deferral.begin(self.shared, open, &runs) {
                 Ok(begun) => open.deferred.begun.push(begun),
+                // What it has queued may still come.
+                Err(error)
+                    if self
+                        .shared
+                        .catalog
+                        .read(|state| state.checkpoints().is_stranded(open.id)) =>
+                {
+                    return Err(error);
+                }
                 Err(error) => {
                     self.shared.captures.captures_in_call(&error);
                     self.shared.copy(open.id, Way::In, &runs)?;

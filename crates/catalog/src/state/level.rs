@@ -91,6 +91,11 @@ impl LevelState {
         self.space.rounded(len).saturating_sub(self.space.free())
     }
 
+    /// A capture has its room: whoever else lacks some asks again.
+    pub(super) fn wants_no_more(&mut self) {
+        self.wanted = 0;
+    }
+
     /// Asks for the memory that `len` bytes lack. Returns whether any may come.
     pub(super) fn ask_to_grow(&mut self, len: u64) -> bool {
         let growable = self.growable();
@@ -231,9 +236,9 @@ impl MemoryLevels {
         capacity - free
     }
 
-    /// The bytes of checkpoints that the levels of memory can hold.
+    /// The bytes of checkpoints that the levels of memory can hold for good.
     pub fn capacity(&self) -> u64 {
-        self.levels.iter().map(LevelState::reach).sum()
+        self.levels.iter().map(|level| level.spec.capacity).sum()
     }
 
     /// By how many bytes a level is to grow, as a capture waits for them.

@@ -54,6 +54,7 @@ impl Eviction<'_> {
         loop {
             let memory = self.state.levels.level_mut(level);
             if let Some(extents) = memory.space.allocate(len) {
+                memory.wants_no_more();
                 self.state.levels.starved = None;
                 return Ok(extents);
             }

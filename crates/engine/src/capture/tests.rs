@@ -176,3 +176,25 @@ fn what_a_shrunken_host_buffer_cannot_take_goes_to_a_file() {
     assert!(second.spool.is_some());
     engine.shared.capturing().commit(second).unwrap();
 }
+
+/// A region is lent, another is copied in its call, and a third one has no room in memory. Catches a lent region whose bytes
+/// are not in the file, as a capture that defers nothing has begun what an earlier one has deferred.
+#[test]
+fn what_was_lent_before_the_file_began_is_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let text =
+        format!("mode = async\nscratch = {}\nhost_cache_size = 4M\n", directory.path().display());
+    let (config, _) = Config::from_text(&text, |_| None).unwrap();
+    let engine = Engine::start(config, Process::single(0), None).unwrap();
+    let regions: Vec<Vec<u8>> = (1..=3).map(|id| vec![id; 3 << 19]).collect();
+    let mut open = engine.begin("x", 1).unwrap();
+    for (bytes, id) in regions.iter().zip(1..) {
+        let capture = if id == 1 { Capture::Lent } else { Capture::Copy };
+        let place = Place { capture, ..Place::plain(id, bytes.as_ptr(), bytes.len()) };
+        engine.shared.capturing().capture(&mut open, &[place], Vec::new()).unwrap();
+    }
+    assert!(open.spool.is_some());
+    engine.shared.capturing().commit(open).unwrap();
+    let file = std::fs::read(directory.path().join("x-0-1.dat")).unwrap();
+    assert!(file.ends_with(&regions.concat()));
+}

@@ -1,16 +1,15 @@
 //! Device memory in the order of the application's stream (`stream_ordered`): the device copies it within its memory.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::Deferral;
 use crate::deferred::BegunCapture;
 use crate::open::Open;
+use crate::ordered::QueuedCopies;
 use crate::run::{Run, Way};
 use crate::shared::Shared;
 use catalog::state::{Arrival, MoveEnd};
 use catalog::Level;
-use device::Event;
 use errors::Result;
 use trace::metrics::Stop;
 use trace::Activity;
@@ -24,9 +23,8 @@ pub(super) struct Ordered;
 struct OrderedRuns {
     runs: Vec<Run>,
     since: Instant,
-    /// Is reached when they are copied.
-    event: Arc<Event>,
-    /// Or it is not waited for.
+    queued: QueuedCopies,
+    /// Whether their event was seen, or they are given up.
     seen: bool,
 }
 
@@ -37,8 +35,8 @@ impl Deferral for Ordered {
 
     fn begin(&self, shared: &Shared, open: &Open, runs: &[Run]) -> Result<Box<dyn BegunCapture>> {
         let since = Instant::now();
-        let event = shared.queue_in_order(open.id, Way::In, runs)?;
-        Ok(Box::new(OrderedRuns { runs: runs.to_vec(), since, event, seen: false }))
+        let queued = shared.queue_in_order(open.id, Way::In, runs)?;
+        Ok(Box::new(OrderedRuns { runs: runs.to_vec(), since, queued, seen: false }))
     }
 }
 
@@ -47,8 +45,8 @@ impl BegunCapture for OrderedRuns {
         &self.runs
     }
 
-    fn event(&self) -> Option<&Arc<Event>> {
-        Some(&self.event)
+    fn queued(&self) -> Option<&QueuedCopies> {
+        Some(&self.queued)
     }
 
     fn give_up(mut self: Box<Self>) {
@@ -74,7 +72,7 @@ impl Drop for OrderedRuns {
     fn drop(&mut self) {
         if !self.seen {
             // The error is that of whoever gave it up.
-            let _ = self.event.synchronize();
+            let _ = self.queued.synchronize();
         }
     }
 }
