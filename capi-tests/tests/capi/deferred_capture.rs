@@ -64,7 +64,7 @@ fn without_memory_the_call_copies() {
     fs::write(&meminfo, "MemTotal: 500000 kB\nMemAvailable: 20000 kB\n").unwrap();
     let run = job.run("deferred_capture_writers", "").env("MEMINFO", &meminfo);
     let ended = run.env("LD_PRELOAD", told_memory(&job.path(""))).succeed();
-    let words = "host memory is copied in the call: 19.5 MiB of memory are free, less than a copy";
+    let words = "memory is copied in the call: 19.5 MiB of memory are free, less than a copy";
     assert_eq!(ended.stderr.matches(words).count(), 1, "{}", ended.stderr);
 }
 
