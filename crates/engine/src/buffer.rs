@@ -43,7 +43,7 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
         Some(_) | None if direct => 0,
         Some(given) => {
             // This only reserves addresses, and a machine may get more memory while it runs.
-            let total = memory::of_machine();
+            let total = memory::machine_total()?;
             if given > total {
                 log::warn!(
                     "host_cache_size is {}, but this machine has {} of memory now: the host buffer is \

@@ -28,12 +28,6 @@ pub enum HugePages {
     Never,
 }
 
-/// The machine's memory in bytes, whatever this process may use of it: one system call, where [`physical`] makes many.
-pub fn of_machine() -> u64 {
-    let info = rustix::system::sysinfo();
-    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit))
-}
-
 /// Page faults of this process that needed no disk, since its start.
 pub fn page_faults() -> u64 {
     // SAFETY: all zeros are a value of this plain structure, which the call fills.
