@@ -1,7 +1,7 @@
 //! Checkpoints and restarts in the order of the application's stream (`stream_ordered`), on a device that is late on
 //! purpose: what is used before its copy has ended is wrong.
 
-use capi_tests::depth::is_all;
+use capi_tests::depth::times;
 use capi_tests::job::Job;
 
 /// What the device lets pass, in microseconds, before a sleeping worker learns that something has ended.
@@ -14,7 +14,7 @@ const IN_MEMORY: &str = "mode = async\nephemeral = true\nstream_ordered = true\n
 /// and copies beside the order of the stream.
 #[test]
 fn many_versions_race_with_the_stream() {
-    let versions = if is_all() { 2000 } else { 150 };
+    let versions = times("VELOC_ORDERED_VERSIONS", 150, 2000);
     for (keys, caches) in [
         (FILES, "gpu_cache_size = 1M\nhost_cache_size = 4M\ngpu_chunk_size = 256K\n"),
         (FILES, "gpu_cache_size = 16M\nhost_cache_size = 0\n"),
@@ -25,6 +25,22 @@ fn many_versions_race_with_the_stream() {
             let arguments = format!("many versions={versions} seed={seed} bytes=120000");
             job.run_device("ordered", &arguments).env("SOFTCUDA_LATE", LATE).succeed();
         }
+    }
+}
+
+/// Catches a key that is passed over in silence.
+#[test]
+fn what_it_does_not_go_with_is_told() {
+    for (other, mode) in [
+        ("mode = sync", ""),
+        ("incremental = true", "mode = async\n"),
+        ("verify_captures = true", "mode = async\n"),
+    ] {
+        let job =
+            Job::new(&format!("{mode}{other}\nscratch = DIR/scratch\nstream_ordered = true\n"));
+        let said = job.run("script", "take=x:1").succeed().stderr;
+        let words = format!("stream_ordered has no effect with {other}");
+        assert_eq!(said.matches(&words).count(), 1, "{said}");
     }
 }
 

@@ -114,7 +114,7 @@ impl Taking<'_> {
             None => None,
         };
         if ways.is_some() {
-            engine.order_captures(&mut places)?;
+            engine.order_captures(&mut places);
         }
         let release = |(id, region)| match region {
             Protected::Memory(memory) => Some((id, memory.terms.release?)),

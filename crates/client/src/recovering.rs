@@ -37,9 +37,8 @@ impl Prepared {
     }
 
     /// Has copies stand in the order of the application's stream, where the job has that.
-    pub(super) fn order(&mut self, engine: &Engine) -> Result<()> {
-        self.in_order = engine.orders()?;
-        Ok(())
+    pub(super) fn order(&mut self, engine: &Engine) {
+        self.in_order = engine.orders();
     }
 }
 

@@ -21,7 +21,8 @@ impl Client {
         let since = Instant::now();
         let mut prepared = self.open_restart(name, version, of, Some(&Selection::All))?;
         let recovered = prepared.as_mut().map_or(Ok(()), |prepared| {
-            prepared.order(&self.engine).and_then(|()| self.recover_prepared(prepared))
+            prepared.order(&self.engine);
+            self.recover_prepared(prepared)
         });
         // Before the end, from which on the engine knows a version of an earlier job.
         let is_own = recovered.is_ok() && self.search().other(of).is_none();
@@ -169,7 +170,7 @@ impl Client {
     ) -> Result<()> {
         let mut prepared = self.recovering().prepare(self.phase.restoring()?, selection, known)?;
         if in_order {
-            prepared.order(&self.engine)?;
+            prepared.order(&self.engine);
         }
         self.recover_prepared(&mut prepared)
     }

@@ -112,13 +112,13 @@ impl Job {
         if restores {
             let place = places[0];
             let restoring = shared.restores().begin_restore("x", version, |_| place.part).unwrap();
-            let in_order = self.engine.orders().unwrap();
+            let in_order = self.engine.orders();
             shared.restores().recover(&restoring, &places, in_order).unwrap();
             shared.restores().end_restore(restoring, true);
             return;
         }
         let mut open = self.engine.begin("x", version).unwrap();
-        self.engine.order_captures(&mut places).unwrap();
+        self.engine.order_captures(&mut places);
         shared.capturing().capture(&mut open, &places, Vec::new()).unwrap();
         shared.capturing().commit(open).unwrap();
     }

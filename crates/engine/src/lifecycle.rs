@@ -377,6 +377,14 @@ fn warn_of_unused(config: &Config) {
     if config.failure_domain.is_some() && !config.protects_scratch() {
         log::warn!("failure_domain has no effect without erasure coding (ec_interval)");
     }
+    let waits = [
+        ("mode = sync", config.writes_directly()),
+        ("incremental = true", config.incremental),
+        ("verify_captures = true", config.verify_captures),
+    ];
+    if let Some((other, _)) = waits.iter().find(|(_, set)| config.stream_ordered && *set) {
+        log::warn!("stream_ordered has no effect with {other}: calls wait for their copies");
+    }
     if config.ephemeral && config.mode == Mode::Sync {
         log::warn!(
             "mode = sync has no effect with ephemeral = true: there are no files to wait for"

@@ -213,13 +213,18 @@ impl Shared {
 
 impl Engine {
     /// Whether copies of device memory stand in the order of the application's stream (`stream_ordered`).
-    ///
-    /// # Errors
-    /// There is no thread for the worker that waits for them.
-    pub fn orders(&self) -> Result<bool> {
-        if !self.shared.orders() {
-            return Ok(false);
-        }
+    pub fn orders(&self) -> bool {
+        let ready = if self.shared.orders() { self.ready_to_order() } else { Ok(false) };
+        ready.unwrap_or_else(|error| {
+            let what = format!("calls wait for their copies (stream_ordered): {error}");
+            self.shared.telemetry.degrade("stream_ordered", what);
+            false
+        })
+    }
+
+    /// Makes the stream of the copies and starts the worker that waits for them, unless they are those of the stream that
+    /// was handed over.
+    fn ready_to_order(&self) -> Result<bool> {
         let Some(with) = self.shared.device_side.given_stream() else { return Ok(false) };
         let mut own = self.shared.ordered.stream.lock();
         if own.as_ref().is_some_and(|own| own.with == with) {
@@ -241,19 +246,15 @@ impl Engine {
     /// Has the device copy the regions on it in the order of the application's stream, if the others are copied by the
     /// processor in the call. A checkpoint with memory that queued work may use beside the device waits as without a
     /// stream's order.
-    ///
-    /// # Errors
-    /// As of [`orders`](Self::orders).
-    pub fn order_captures(&self, places: &mut [Place]) -> Result<()> {
+    pub fn order_captures(&self, places: &mut [Place]) {
         let may_be = |place: &Place| {
             place.capture == Capture::Copy && (is_plain(place.kind) || place.kind == PAGEABLE)
         };
-        if places.iter().all(may_be) && self.orders()? {
+        if places.iter().all(may_be) && self.orders() {
             for place in places.iter_mut().filter(|place| is_plain(place.kind)) {
                 place.capture = Capture::Ordered;
             }
         }
-        Ok(())
     }
 
     /// Waits until no ordered copies are queued, at most as long as for a thread. What is behind work of the application

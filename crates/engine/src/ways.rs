@@ -13,7 +13,7 @@ use super::deferred::BegunCapture;
 use super::open::Open;
 use super::run::{about, Run, Way};
 use super::shared::{Capturing, Shared};
-use catalog::state::{Arrival, MoveEnd};
+use catalog::state::{Arrival, MoveEnd, State};
 use errors::Result;
 use policy::capture::Capture;
 use trace::metrics::Stop;
@@ -56,16 +56,12 @@ impl Capturing<'_> {
             }
             match deferral.begin(self.shared, open, &runs) {
                 Ok(begun) => open.deferred.begun.push(begun),
-                // What it has queued may still come.
-                Err(error)
-                    if self
-                        .shared
-                        .catalog
-                        .read(|state| state.checkpoints().is_stranded(open.id)) =>
-                {
-                    return Err(error);
-                }
                 Err(error) => {
+                    let stranded = |state: &mut State| state.captures().is_stranded(open.id);
+                    if self.shared.catalog.step(stranded) {
+                        // What it has queued may still come.
+                        return Err(error);
+                    }
                     self.shared.captures.captures_in_call(&error);
                     self.shared.copy(open.id, Way::In, &runs)?;
                 }

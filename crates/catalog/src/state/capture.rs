@@ -353,6 +353,11 @@ impl CaptureSteps<'_> {
         }
     }
 
+    /// Whether a copy of this checkpoint could not be waited for.
+    pub fn is_stranded(&self, id: Id) -> bool {
+        self.state.checkpoints.entries.get(&id).is_some_and(|entry| entry.stranded)
+    }
+
     /// Aborts an open checkpoint, as if it had never been begun.
     pub fn abort(&mut self, id: Id) {
         self.state.removal().discard(id, false);

@@ -338,11 +338,6 @@ impl Checkpoints {
         matches!(copy, Some(FileCopy::Wanted | FileCopy::Writing))
     }
 
-    /// Whether a copy of a checkpoint could not be waited for.
-    pub fn is_stranded(&self, id: Id) -> bool {
-        self.entries.get(&id).is_some_and(|entry| entry.stranded)
-    }
-
     /// Whether this job has taken a checkpoint.
     pub fn is_taken(&self, id: Id) -> bool {
         self.entries.get(&id).is_some_and(|entry| !entry.found)
