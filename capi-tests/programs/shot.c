@@ -13,6 +13,7 @@
  *   late=0           1: the context is made after VELOC_Init_single
  *   wait=0           1: VELOC_Checkpoint_wait between the two passes
  *   registered=0     1: waits between the two passes until all of the host buffer is registered
+ *   held=0           1: waits between the two passes for the end of the standard input
  *   again=0          1: restores everything a second time
  *   wall=0           1: an ephemeral job that must run out of room: the checkpoint that finds none
  *                    is refused, and what was taken before is all there; once that is restored,
@@ -31,7 +32,7 @@
 enum { MOST = 1000 };
 
 static struct {
-    int versions, stream, late, wait, registered, again, wall, drain;
+    int versions, stream, late, wait, registered, held, again, wall, drain;
     size_t bytes, host, managed;
     const char *order, *hints;
     uint64_t seed;
@@ -187,6 +188,7 @@ int main(int argc, char **argv)
     options.late = (int)number(argc, argv, "late", 0);
     options.wait = (int)number(argc, argv, "wait", 0);
     options.registered = (int)number(argc, argv, "registered", 0);
+    options.held = (int)number(argc, argv, "held", 0);
     options.again = (int)number(argc, argv, "again", 0);
     options.wall = (int)number(argc, argv, "wall", 0);
     options.drain = (int)number(argc, argv, "drain", 1);
@@ -232,6 +234,8 @@ int main(int argc, char **argv)
         OK(VELOC_Checkpoint_wait());
     if (options.registered)
         await_registration();
+    if (options.held)
+        CHECK(getchar() == EOF);
     restore_all(options.hints);
     if (options.again)
         restore_all("none");

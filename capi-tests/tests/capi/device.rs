@@ -2,6 +2,7 @@
 //! that it has not misused the device.
 
 use std::fs;
+use std::process::Stdio;
 
 use capi_tests::job::{names, Job};
 use capi_tests::program::sources;
@@ -261,10 +262,14 @@ fn pinning_is_as_configured() {
     for pin in ["serial", "parallel", "chunked"] {
         let job = Job::new(&configuration(pin));
         job.run_device("registration", "").succeed();
-        let refused = job
-            .run_device("shot", "wait=1")
+        // Registration has all the time of the run: it waits until the application is idle.
+        let mut held = job
+            .run_device("shot", "held=1")
             .env("SOFTCUDA_FAIL", "cuMemHostRegister_v2:1+=2")
-            .succeed();
+            .with(|command| drop(command.stdin(Stdio::piped())))
+            .start();
+        held.wait_until_said("stays unregistered");
+        let refused = held.end_input().end().succeeded();
         assert_eq!(refused.figure("host_registered"), 0);
         assert_eq!(refused.stderr.matches("stays unregistered").count(), 1, "{}", refused.stderr);
     }
