@@ -26,7 +26,7 @@ impl DeviceSide {
             return Ok(());
         }
         let side = self.attached()?;
-        let own = side.own.lock();
+        let own = self.own()?;
         let _current = side.device.enter()?;
         let _closed = self.after_application(&side.device, &own)?;
         let (stream, len) = (own.lane.stream(), bytes.len() as u64);

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use super::buffer::with_device;
-use super::device_side::{ApplicationLane, Attached};
-use super::lane::Lane;
+use super::device_side::Attached;
 use super::lifecycle::Engine;
 use super::shared::Shared;
 use super::workers::Workers;
 use super::{map, prepare, transfer};
 use catalog::Level;
 use config::GrowingSize;
-use device::{Device, Event, WaitMode};
+use device::Device;
 use errors::{Error, ErrorKind, Result};
 use levels::device_cache::DeviceCache;
+use once_cell::sync::OnceCell;
 use os::mapping;
 use os::memory::{self, HugePages};
 use os::size;
@@ -36,16 +36,16 @@ impl Engine {
             log::warn!("{warning}");
             self.shared.telemetry.trace.metadata("warning", warning);
         }
-        let own = ApplicationLane {
-            lane: Lane::new(&device, &self.shared.telemetry, WaitMode::Spin)?,
-            after: Event::new(&device, WaitMode::Spin)?,
-        };
         let cache = self.device_cache(&device)?;
-        let (own, to_files) = (Mutex::new(own), Mutex::new(None));
         let [first, most] =
             cache.as_ref().map_or([0, 0], |cache| [cache.first(), cache.reserved()]);
-        let side =
-            Attached { device: device.clone(), cache, own, to_files, arrivals: Mutex::new(None) };
+        let side = Attached {
+            device: device.clone(),
+            cache,
+            own: OnceCell::new(),
+            to_files: Mutex::new(None),
+            arrivals: Mutex::new(None),
+        };
         if self.shared.device_side.attached.set(side).is_err() {
             return Err(Error::new(ErrorKind::Internal, "there is a device already"));
         }

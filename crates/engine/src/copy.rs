@@ -237,7 +237,7 @@ struct DeviceCopies<'a> {
 impl<'a> DeviceCopies<'a> {
     fn begin(shared: &'a Shared, id: Id, runs: &[Run]) -> Result<Self> {
         let side = shared.device_side.attached()?;
-        let own = side.own.lock();
+        let own = shared.device_side.own()?;
         let current = side.device.enter()?;
         let since = Instant::now();
         let closed = shared.device_side.after_application(&side.device, &own)?;

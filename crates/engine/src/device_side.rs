@@ -12,6 +12,7 @@ use device::{ApplicationStream, Current, Device, Event, WaitMode};
 use errors::{Error, ErrorKind, Result};
 use levels::device_cache::DeviceCache;
 use levels::store::{Put, Room, Store};
+use once_cell::sync::OnceCell;
 use os::sync::{Mutex, MutexGuard};
 
 /// The device of a job.
@@ -31,8 +32,8 @@ pub(crate) struct Attached {
     pub device: Arc<Device>,
     /// The device cache; `None` if it is disabled or impossible.
     pub cache: Option<DeviceCache>,
-    /// The lane and event of captures and restores.
-    pub own: Mutex<ApplicationLane>,
+    /// The lane and event of captures and restores, from the first one on ([`DeviceSide::own`]).
+    pub own: OnceCell<Mutex<ApplicationLane>>,
     /// The lane by which files are written from the device cache, while it is unused. A thread that finds
     /// none makes another one: no thread waits for another's file.
     pub to_files: Mutex<Option<Lane>>,
@@ -77,6 +78,16 @@ impl DeviceSide {
     /// A lane of the device, whose thread waits in this mode.
     pub(crate) fn lane(&self, waiting: WaitMode) -> Result<Lane> {
         Lane::new(&self.attached()?.device, &self.telemetry, waiting)
+    }
+
+    /// The lane and event of captures and restores, which no other thread uses meanwhile.
+    pub(crate) fn own(&self) -> Result<MutexGuard<'_, ApplicationLane>> {
+        let side = self.attached()?;
+        let own = side.own.get_or_try_init(|| -> Result<_> {
+            let after = Event::new(&side.device, WaitMode::Spin)?;
+            Ok(Mutex::new(ApplicationLane { lane: self.lane(WaitMode::Spin)?, after }))
+        });
+        Ok(own?.lock())
     }
 
     /// The device cache, if the catalog says that it has bytes.
@@ -135,8 +146,8 @@ impl DeviceSide {
 
     /// Waits for all work that the application has queued. The context is current until the second is dropped.
     pub(crate) fn await_application(&self) -> Result<(Current, MutexGuard<'_, ApplicationLane>)> {
+        let own = self.own()?;
         let side = self.attached()?;
-        let own = side.own.lock();
         let current = side.device.enter()?;
         drop(self.after_application(&side.device, &own)?);
         own.lane.stream().synchronize()?;
@@ -161,7 +172,7 @@ impl Store for DeviceSide {
 
     fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<StoreResult> {
         let (cache, side) = (self.cache()?, self.attached()?);
-        let own = side.own.lock();
+        let own = self.own()?;
         let _current = side.device.enter()?;
         let stream = own.lane.stream();
         let stored = room.put(bytes.len() as u64, |place, range| {

@@ -266,7 +266,7 @@ impl Writes<'_> {
     /// The bytes at `to` stay valid, and nothing else uses them, until the writes have ended.
     unsafe fn write(&mut self, to: u64, bytes: &[u8]) -> Result<()> {
         let side = self.side.attached()?;
-        let mut own = side.own.lock();
+        let mut own = self.side.own()?;
         let _current = side.device.enter()?;
         self.active = true;
         // SAFETY: the caller's promise.
@@ -278,7 +278,7 @@ impl Writes<'_> {
             return Ok(());
         }
         let side = self.side.attached()?;
-        let mut own = side.own.lock();
+        let mut own = self.side.own()?;
         let _current = side.device.enter()?;
         own.lane.end_writes()
     }

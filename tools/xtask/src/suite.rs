@@ -259,6 +259,10 @@ const WITH_EXAMPLES: &str = "trace";
 
 fn tests() -> Result<StepOutcome> {
     runner::run(is_all())?;
+    if !is_all() {
+        // Compiling it takes longer than all the crate's tests.
+        return Ok(StepOutcome::Passed);
+    }
     cargo_step(&["test", "--doc", "--package", WITH_EXAMPLES], &[])
 }
 
