@@ -266,7 +266,9 @@ fn pinning_is_as_configured() {
         let mut held = job
             .run_device("shot", "held=1")
             .env("SOFTCUDA_FAIL", "cuMemHostRegister_v2:1+=2")
-            .with(|command| drop(command.stdin(Stdio::piped())))
+            .with(|command| {
+                command.stdin(Stdio::piped());
+            })
             .start();
         held.wait_until_said("stays unregistered");
         let refused = held.end_input().end().succeeded();
