@@ -139,7 +139,7 @@ static void many(int argc, char **argv)
 
 static void held_scenario(void)
 {
-    CUdeviceptr other = device_memory(BYTES), apart = device_memory(BYTES);
+    CUdeviceptr other = device_memory(BYTES), apart = device_memory(BYTES), newest = device_memory(BYTES);
     CUstream before = stream, second;
     int version;
     CU(cuStreamCreate(&second, STREAM_NON_BLOCKING));
@@ -151,6 +151,9 @@ static void held_scenario(void)
     puts("a checkpoint and a restart return while the stream stands still");
     hold(stream);
     take(3);
+    puts("also the restart of a version that is not copied yet");
+    OK(VELOC_Restart("ordered", 3));
+    CU(cuMemcpyDtoDAsync_v2(newest, device, BYTES, stream));
     OK(VELOC_Restart("ordered", 1));
     CU(cuMemcpyDtoDAsync_v2(other, device, BYTES, stream));
     queue_value(device, JUNK, WORDS);
@@ -172,6 +175,7 @@ static void held_scenario(void)
     let_go();
     CU(cuStreamSynchronize(before));
     check_value(other, 1);
+    check_value(newest, 3);
     for (version = 6; version >= 4; version--) {
         OK(VELOC_Restart("ordered", version));
         check_value(device, (unsigned)version);
@@ -188,6 +192,7 @@ static void held_scenario(void)
     OK(VELOC_Restart("ordered", 7));
     check_value(device, 7);
     CU(cuMemFree_v2(other));
+    CU(cuMemFree_v2(newest));
     CU(cuMemFree_v2(device_before));
     CU(cuStreamDestroy_v2(before));
 }
@@ -311,6 +316,51 @@ static void reset(CUcontext context)
     VELOC_Finalize(0);
 }
 
+/* The worker that waits for copies has just been started, or not yet. */
+static void reset_at_once(CUcontext context)
+{
+    OK(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
+    take(1);
+    CU(cuCtxDestroy_v2(context));
+    while (VELOC_Checkpoint_wait() != VELOC_SUCCESS)
+        CHECK(strstr(VELOC_Last_error(), "version") != NULL);
+    VELOC_Finalize(0);
+}
+
+/* More streams than there are workers for, some of them in turns. */
+static void many_streams(void)
+{
+    enum { STREAMS = 20 };
+    CUstream all[STREAMS], before = stream;
+    CUdeviceptr of_each[STREAMS], of_before = device;
+    for (int i = 0; i < STREAMS; i++) {
+        CU(cuStreamCreate(&all[i], STREAM_NON_BLOCKING));
+        of_each[i] = device_memory(BYTES);
+    }
+    for (int turn = 0; turn < 3; turn++)
+        for (int i = 0; i < STREAMS; i++) {
+            stream = all[i];
+            device = of_each[i];
+            OK(VELOC_Set_stream(stream));
+            OK(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
+            take(STREAMS * turn + i);
+        }
+    for (int version = 0; version < 3 * STREAMS; version++) {
+        OK(VELOC_Restart("ordered", version));
+        check_value(device, (unsigned)version);
+    }
+    OK(VELOC_Set_stream(NULL));
+    OK(VELOC_Mem_unprotect(1));
+    OK(VELOC_Checkpoint_wait());
+    for (int i = 0; i < STREAMS; i++) {
+        CU(cuStreamSynchronize(all[i]));
+        CU(cuStreamDestroy_v2(all[i]));
+        CU(cuMemFree_v2(of_each[i]));
+    }
+    stream = before;
+    device = of_before;
+}
+
 static void forked(void)
 {
     int status;
@@ -373,8 +423,15 @@ int main(int argc, char **argv)
         forked();
     else if (strcmp(scenario, "stuck") == 0)
         stuck();
-    else if (strcmp(scenario, "failed") == 0 || strcmp(scenario, "reset") == 0) {
-        scenario[0] == 'f' ? failed() : reset(context);
+    else if (strcmp(scenario, "turns") == 0)
+        many_streams();
+    else if (strcmp(scenario, "failed") == 0 || strcmp(scenario, "reset") == 0 || strcmp(scenario, "gone") == 0) {
+        if (scenario[0] == 'f')
+            failed();
+        else if (scenario[0] == 'r')
+            reset(context);
+        else
+            reset_at_once(context);
         puts("done");
         return 0;
     } else

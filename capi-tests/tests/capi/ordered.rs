@@ -47,7 +47,7 @@ fn what_it_does_not_go_with_is_told() {
 /// Catches a call that waits for the stream, and room or an order that a call of the library gives away meanwhile.
 #[test]
 fn calls_beside_a_stream_that_stands_still() {
-    for scenario in ["held", "streams", "mixed", "forked", "stuck"] {
+    for scenario in ["held", "streams", "turns", "mixed", "forked", "stuck"] {
         println!("{scenario}");
         // As small as it can be: what is given away is used again.
         let cache = if scenario == "held" { "6M" } else { "64M" };
@@ -60,10 +60,12 @@ fn calls_beside_a_stream_that_stands_still() {
 /// broken or gone.
 #[test]
 fn a_device_that_fails_or_goes_while_copies_are_queued() {
-    for scenario in ["failed", "reset"] {
+    for scenario in ["failed", "reset", "gone", "gone", "gone"] {
         println!("{scenario}");
         let job = Job::new(&format!("{FILES}gpu_cache_size = 64M\nhost_cache_size = 64M\n"));
-        job.run_device("ordered", scenario).env("SOFTCUDA_LATE", LATE).succeed();
+        let ended = job.run_device("ordered", scenario).env("SOFTCUDA_LATE", LATE).succeed();
+        // The device answers, if with an error.
+        assert!(!ended.stderr.contains("has not ended in"), "{}", ended.stderr);
     }
 }
 

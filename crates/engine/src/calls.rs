@@ -34,6 +34,16 @@ impl<E: Clone, T> Calls<E, T> {
         self.changed.notify_all();
     }
 
+    /// Whether no call is waited for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.lock().calls.is_empty()
+    }
+
+    /// Whether this holds for what is to be done for one of the calls.
+    pub(crate) fn any(&self, holds: impl Fn(&T) -> bool) -> bool {
+        self.queue.lock().calls.iter().any(|(_, end)| end.as_ref().is_some_and(&holds))
+    }
+
     /// The first call. `None`: the job ends, and there is none.
     pub(crate) fn first(&self) -> Option<E> {
         let mut queue = self.queue.lock();

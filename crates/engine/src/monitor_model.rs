@@ -225,9 +225,15 @@ impl Job {
     fn restore_in_order(&self, version: i32) {
         let id = self.catalog.read(|state| state.checkpoints().find("x", version)).unwrap();
         self.catalog.step(|state| state.up().begin_restore(id));
-        let acquired = self.catalog.wait(|state| match state.up().acquire(id, Part::Device) {
-            Acquire::Wait => None,
-            acquired => Some(acquired),
+        let is_capture =
+            |what: &Ordered| matches!(what, Ordered::Capture(arrival) if arrival.id == id);
+        let is_queued = self.device.any(is_capture);
+        let acquired = self.catalog.wait(|state| {
+            let acquired = match is_queued {
+                true => state.up().acquire_behind(id, Part::Device),
+                false => state.up().acquire(id, Part::Device),
+            };
+            (!matches!(acquired, Acquire::Wait)).then_some(acquired)
         });
         match acquired.unwrap() {
             Acquire::Memory(source) if source.level == Level::DEVICE => {

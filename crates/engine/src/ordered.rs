@@ -27,14 +27,16 @@ use trace::Activity;
 /// The ordered copies of a job.
 #[derive(Debug, Default)]
 pub(crate) struct OrderedCopies {
-    stream: Mutex<Option<OrderedStream>>,
-    /// The calls of each stream that has some.
-    streams: Mutex<Vec<Arc<OrderedCalls>>>,
+    /// Those of each stream that the application has handed over, the last one at the end.
+    streams: Mutex<Vec<OrderedStream>>,
     /// Events that are not used.
     idle: Mutex<Vec<Arc<Event>>>,
 }
 
 type OrderedCalls = Calls<Arc<Event>, CallEnd>;
+
+/// For more streams that have queued copies at the same time, calls wait.
+const MOST_STREAMS: usize = 16;
 
 /// The copies of a call that are queued.
 #[derive(Clone, Debug)]
@@ -87,7 +89,7 @@ struct QueuedRestore {
 impl OrderedCopies {
     /// The job ends: the worker waits for what is queued, and for nothing more.
     pub(crate) fn stop(&self) {
-        self.streams.lock().iter().for_each(|calls| calls.stop());
+        self.streams.lock().iter().for_each(|own| own.calls.stop());
     }
 }
 
@@ -110,8 +112,8 @@ impl Shared {
         let device = &self.device_side.attached()?.device;
         let cache = self.device_side.cache()?;
         let _current = device.enter()?;
-        let own = self.ordered.stream.lock();
-        let own = own.as_ref().filter(|own| Some(own.with) == self.device_side.given_stream());
+        let streams = self.ordered.streams.lock();
+        let own = streams.last().filter(|own| Some(own.with) == self.device_side.given_stream());
         let own = own.ok_or_else(|| Error::new(ErrorKind::Internal, "there is no such stream"))?;
         let with = own.with;
         let idle = self.ordered.idle.lock().pop();
@@ -145,6 +147,15 @@ impl Shared {
             self.catalog.step(|state| state.captures().strand(id));
         }
         queued.map(|()| QueuedCopies { event, calls: own.calls.clone() })
+    }
+
+    /// Whether the copies of a capture are queued where those of a restore would be queued now.
+    pub(super) fn is_queued_before(&self, id: Id) -> bool {
+        let streams = self.ordered.streams.lock();
+        let own = streams.last().filter(|own| Some(own.with) == self.device_side.given_stream());
+        let is_capture =
+            |end: &CallEnd| matches!(end, CallEnd::Capture(arrival) if arrival.id == id);
+        own.is_some_and(|own| own.calls.any(is_capture))
     }
 
     /// Has the worker end a capture whose copies are queued.
@@ -197,8 +208,10 @@ impl Shared {
 impl Shared {
     pub(super) fn give_up_ordered(&self, longest: Duration) {
         let since = Instant::now();
-        let streams = self.ordered.streams.lock().clone();
-        for end in streams
+        let streams = self.ordered.streams.lock();
+        let calls: Vec<Arc<OrderedCalls>> = streams.iter().map(|own| own.calls.clone()).collect();
+        drop(streams);
+        for end in calls
             .iter()
             .flat_map(|calls| calls.give_up_after(longest.saturating_sub(since.elapsed())))
         {
@@ -226,20 +239,23 @@ impl Engine {
     /// was handed over.
     fn ready_to_order(&self) -> Result<bool> {
         let Some(with) = self.shared.device_side.given_stream() else { return Ok(false) };
-        let mut own = self.shared.ordered.stream.lock();
-        if own.as_ref().is_some_and(|own| own.with == with) {
+        let mut streams = self.shared.ordered.streams.lock();
+        if let Some(at) = streams.iter().position(|own| own.with == with) {
+            let own = streams.remove(at);
+            streams.push(own);
             return Ok(true);
+        }
+        if streams.len() == MOST_STREAMS {
+            let Some(idle) = streams.iter().position(|own| own.calls.is_empty()) else {
+                let what = format!("copies are queued for {MOST_STREAMS} other streams");
+                return Err(Error::new(ErrorKind::NoRoom, what));
+            };
+            streams.remove(idle).calls.stop();
         }
         let made = OrderedStream::new(&self.shared.device_side.attached()?.device, with)?;
         let calls = made.calls.clone();
         self.workers.spawn("order", move |shared| watch(shared, &calls))?;
-        let mut streams = self.shared.ordered.streams.lock();
-        // Where the stream and the worker have gone, nothing is queued.
-        streams.retain(|calls| Arc::strong_count(calls) > 1);
-        streams.push(made.calls.clone());
-        if let Some(before) = own.replace(made) {
-            before.calls.stop();
-        }
+        streams.push(made);
         Ok(true)
     }
 
@@ -276,11 +292,15 @@ pub(super) fn is_plain(kind: Pointer) -> bool {
     matches!(kind, Pointer::Device { managed: false, .. })
 }
 
-/// Waits for queued copies until the engine stops.
+/// Waits for queued copies until the engine stops, or the stream is not the application's any more.
 fn watch(shared: &Shared, calls: &OrderedCalls) -> Result<()> {
-    shared.device_side.attached()?.device.bind()?;
+    let device = &shared.device_side.attached()?.device;
+    let mut is_bound = false;
     while let Some(event) = calls.first() {
-        let seen = event.synchronize();
+        // A context that is gone fails the calls that are queued, each by name, and not this worker.
+        let bound = if is_bound { Ok(()) } else { device.bind() };
+        is_bound = bound.is_ok();
+        let seen = bound.and_then(|()| event.synchronize());
         let seen = seen.map_err(|error| error.within("its copies in the order of the stream"));
         if let Some(end) = calls.end() {
             shared.end_in_order(end, seen);

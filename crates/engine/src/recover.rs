@@ -74,11 +74,17 @@ impl Restores<'_> {
         wanted: &[(&Region, &Place)],
         in_order: bool,
     ) -> Result<()> {
-        match self.acquire(id, part)? {
+        let is_plain = wanted.iter().all(|(_, place)| ordered::is_plain(place.kind));
+        let in_order = in_order && is_plain;
+        // In one stream, a restore comes behind a capture by itself.
+        let acquired = match in_order && self.shared.is_queued_before(id) {
+            true => self.shared.catalog.step(|state| state.up().acquire_behind(id, part)),
+            false => self.acquire(id, part)?,
+        };
+        match acquired {
             Acquire::Memory(source) => {
                 let reading = Reading { shared: self.shared, id, part, level: source.level };
-                let is_plain = wanted.iter().all(|(_, place)| ordered::is_plain(place.kind));
-                if in_order && source.level == Level::DEVICE && is_plain {
+                if in_order && source.level == Level::DEVICE {
                     let runs = self.runs_out(&source, wanted)?;
                     let of = (&*restoring.name, restoring.version);
                     return self.shared.restore_in_order(reading, of, &runs);

@@ -58,7 +58,8 @@ impl State {
     /// 4. Names and entries refer to each other.
     /// 5. Each held checkpoint is held for exactly one exposed one.
     /// 6. Waiting hints are for checkpoints that do not exist, or are dropped.
-    /// 7. Only complete copies are read, and a copy that is read is not a victim.
+    /// 7. Only complete copies are read, or those of a deferred capture; a copy that is read is not a victim, and is where
+    ///    it was unless its room is stranded.
     pub fn check(&self) -> std::result::Result<(), String> {
         for level in self.levels.all() {
             let LevelState { spec, space, aside, stranded, .. } = self.levels.level(level);
@@ -114,9 +115,14 @@ impl State {
                     }
                 }
             }
-            for copy in entry.parts.iter().flat_map(|part| &part.copies) {
-                if copy.readers > 0 && copy.stage != Stage::Ready {
-                    return Err(format!("{id}: a copy is read that is {:?}", copy.stage));
+            for (part, arriving) in entry.parts.iter().zip(entry.arriving) {
+                for copy in part.copies.iter().filter(|copy| copy.readers > 0) {
+                    let is_there = copy.stage == Stage::Ready
+                        || copy.stage == Stage::Filling && arriving
+                        || copy.extents.is_empty();
+                    if !is_there {
+                        return Err(format!("{id}: a copy is read that is {:?}", copy.stage));
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 //! catalog knows which levels there are.
 
 use super::State;
-use crate::entry::{Entry, MemoryCopy, PartState, Readable};
+use crate::entry::{Entry, MemoryCopy, PartState, Readable, Stage};
 use crate::level::LevelSpec;
 use crate::space::{Extent, Space};
 use crate::{Id, Level, Part, MOST, PARTS};
@@ -64,7 +64,8 @@ impl LevelState {
 
     /// Takes the room of a copy that could not be waited for.
     pub(super) fn strand(&mut self, copy: &mut MemoryCopy) {
-        let extents = std::mem::take(copy).extents;
+        let extents = std::mem::take(&mut copy.extents);
+        copy.stage = Stage::default();
         self.stranded += extents.iter().map(|extent| extent.len).sum::<u64>();
     }
 

@@ -146,17 +146,26 @@ impl Up<'_> {
     /// The source to read a part from, the nearest copy first. It stays there until [`Up::release`], also behind the end of
     /// the restore.
     pub fn acquire(&mut self, id: Id, part: Part) -> Acquire {
+        self.acquire_if(id, part, false)
+    }
+
+    /// The same for who reads behind the copies of a capture, which may still be on their way.
+    pub fn acquire_behind(&mut self, id: Id, part: Part) -> Acquire {
+        self.acquire_if(id, part, true)
+    }
+
+    fn acquire_if(&mut self, id: Id, part: Part, behind: bool) -> Acquire {
         let top = self.state.levels.top(part);
         let Some(entry) = self.state.checkpoints.entries.get_mut(&id) else {
             return Acquire::Lost;
         };
-        let in_file = entry.in_file();
+        let (in_file, arriving) = (entry.in_file(), entry.arriving[part as usize]);
         let state = entry.part_mut(part);
         let Some(level) = state.first() else {
             return if in_file { Acquire::File } else { Acquire::Lost };
         };
         let copy = state.copy_mut(level);
-        if copy.stage == Stage::Filling {
+        if copy.stage == Stage::Filling && !(behind && arriving) {
             return Acquire::Wait;
         }
         copy.readers += 1;

@@ -56,6 +56,8 @@ pub(super) struct World {
     pub(super) scratch: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) persistent: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) jobs: Vec<Job>,
+    /// Checkpoints whose deferred captures have failed.
+    pub(super) never_came: BTreeSet<Id>,
     /// What the writer of a persistent file has read before it has left memory to others.
     pub(super) read_by_persist: HashMap<Id, BTreeMap<i32, Vec<u8>>>,
     /// The deferred captures.
@@ -178,6 +180,7 @@ impl World {
             scratch: HashMap::new(),
             persistent: HashMap::new(),
             jobs: Vec::new(),
+            never_came: BTreeSet::new(),
             read_by_persist: HashMap::new(),
             deferred: HashMap::new(),
             captured: HashMap::new(),
@@ -453,7 +456,12 @@ impl World {
         later: Option<&Vec<u8>>,
     ) -> Option<Vec<u8>> {
         loop {
-            match self.state.up().acquire(id, region.part) {
+            let is_queued = |job: &Job| matches!(job, Job::Ordered(arrival) if arrival.id == id);
+            let acquired = match later.is_some() && self.jobs.iter().any(is_queued) {
+                true => self.state.up().acquire_behind(id, region.part),
+                false => self.state.up().acquire(id, region.part),
+            };
+            match acquired {
                 Acquire::Memory(source) if later.is_some() && source.level == Level::DEVICE => {
                     let expected = later.cloned().unwrap_or_default();
                     self.jobs.push(Job::Reading(id, source, *region, expected));
