@@ -361,6 +361,22 @@ static void many_streams(void)
     device = of_before;
 }
 
+/* Calls that wait for their copies. */
+static void waiting(const char *scenario)
+{
+    if (strcmp(scenario, "unset") == 0)
+        OK(VELOC_Set_stream(NULL));
+    if (strcmp(scenario, "large") == 0)
+        OK(VELOC_Mem_protect(2, as_pointer(device_memory(4 * BYTES)), 4 * BYTES, 1));
+    OK(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
+    for (int version = 1; version <= 3; version++)
+        take(version);
+    for (int version = 3; version >= 1; version--) {
+        OK(VELOC_Restart("ordered", version));
+        check_value(device, (unsigned)version);
+    }
+}
+
 static void forked(void)
 {
     int status;
@@ -423,6 +439,8 @@ int main(int argc, char **argv)
         forked();
     else if (strcmp(scenario, "stuck") == 0)
         stuck();
+    else if (strcmp(scenario, "unset") == 0 || strcmp(scenario, "waits") == 0 || strcmp(scenario, "large") == 0)
+        waiting(scenario);
     else if (strcmp(scenario, "turns") == 0)
         many_streams();
     else if (strcmp(scenario, "failed") == 0 || strcmp(scenario, "reset") == 0 || strcmp(scenario, "gone") == 0) {

@@ -44,6 +44,22 @@ fn what_it_does_not_go_with_is_told() {
     }
 }
 
+/// Catches checkpoints that wait, and nothing says why.
+#[test]
+fn why_calls_wait_is_told() {
+    for (keys, scenario, words) in [
+        ("gpu_cache_size = 64M", "unset", "no stream is handed over (VELOC_Set_stream)"),
+        ("gpu_cache_size = 0", "waits", "there is no device cache (gpu_cache_size)"),
+        ("gpu_cache_size = 2M", "large", "does not fit the device cache (gpu_cache_size)"),
+        ("gpu_cache_size = 64M", "mixed", "queued work may use region 2 beside the device's"),
+    ] {
+        let job =
+            Job::new(&format!("{FILES}{keys}\ngpu_chunk_size = 256K\nhost_cache_size = 64M\n"));
+        let said = job.run_device("ordered", scenario).succeed().stderr;
+        assert_eq!(said.matches(words).count(), 1, "{scenario}: {said}");
+    }
+}
+
 /// Catches a call that waits for the stream, and room or an order that a call of the library gives away meanwhile.
 #[test]
 fn calls_beside_a_stream_that_stands_still() {

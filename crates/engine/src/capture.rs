@@ -206,6 +206,10 @@ impl Capturing<'_> {
             }
         }
         let (deferred, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_deferred);
+        if now.iter().any(|run| run.place.capture == Capture::Ordered) {
+            let why = "a checkpoint does not fit the device cache (gpu_cache_size)";
+            self.shared.waits_unordered("stream_ordered, room", why);
+        }
         self.shared.copy(open.id, Way::In, &now).map_err(|error| {
             // The system may refuse memory to the host buffer. A file needs none.
             let refused = error.kind() == ErrorKind::NoRoom

@@ -94,14 +94,26 @@ impl OrderedCopies {
 }
 
 impl Shared {
-    /// Whether copies are ordered with the stream that the application has handed over.
-    fn orders(&self) -> bool {
+    /// Whether the configuration lets copies stand in the order of a stream. What else it has was told at the start.
+    fn may_order(&self) -> bool {
         let config = &self.config;
         let waits = config.writes_directly() || config.incremental || config.verify_captures;
-        config.stream_ordered
-            && !waits
-            && self.device_side.cache().is_ok()
-            && self.device_side.given_stream().is_some()
+        config.stream_ordered && !waits
+    }
+
+    /// What is missing, so that calls wait for their copies.
+    fn lacks_for_order(&self) -> Option<&'static str> {
+        if self.device_side.cache().is_err() {
+            return Some("there is no device cache (gpu_cache_size)");
+        }
+        let given = self.device_side.given_stream();
+        given.is_none().then_some("no stream is handed over (VELOC_Set_stream) that has an order")
+    }
+
+    /// Says once for each reason that calls wait, though the key is set.
+    pub(super) fn waits_unordered(&self, topic: &'static str, why: impl std::fmt::Display) {
+        let what = format_args!("calls wait for their copies (stream_ordered): {why}");
+        self.telemetry.degrade(topic, what);
     }
 
     /// Queues copies between plain device memory and the device cache.
@@ -227,10 +239,11 @@ impl Shared {
 impl Engine {
     /// Whether copies of device memory stand in the order of the application's stream (`stream_ordered`).
     pub fn orders(&self) -> bool {
-        let ready = if self.shared.orders() { self.ready_to_order() } else { Ok(false) };
-        ready.unwrap_or_else(|error| {
-            let what = format!("calls wait for their copies (stream_ordered): {error}");
-            self.shared.telemetry.degrade("stream_ordered", what);
+        if !self.shared.may_order() || self.shared.lacks_for_order().is_some() {
+            return false;
+        }
+        self.ready_to_order().unwrap_or_else(|error| {
+            self.shared.waits_unordered("stream_ordered", error);
             false
         })
     }
@@ -263,10 +276,22 @@ impl Engine {
     /// processor in the call. A checkpoint with memory that queued work may use beside the device waits as without a
     /// stream's order.
     pub fn order_captures(&self, places: &mut [Place]) {
+        if !self.shared.may_order() || !places.iter().any(|place| is_plain(place.kind)) {
+            return;
+        }
         let may_be = |place: &Place| {
             place.capture == Capture::Copy && (is_plain(place.kind) || place.kind == PAGEABLE)
         };
-        if places.iter().all(may_be) && self.orders() {
+        if let Some(other) = places.iter().find(|place| !may_be(place)) {
+            let why = format_args!(
+                "queued work may use region {} beside the device's, as managed or registered memory, or it is \
+                 captured behind the call",
+                other.id
+            );
+            self.shared.waits_unordered("stream_ordered, regions", why);
+        } else if let Some(missing) = self.shared.lacks_for_order() {
+            self.shared.waits_unordered("stream_ordered, missing", missing);
+        } else if self.orders() {
             for place in places.iter_mut().filter(|place| is_plain(place.kind)) {
                 place.capture = Capture::Ordered;
             }
