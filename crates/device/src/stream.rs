@@ -118,8 +118,10 @@ impl Event {
             )));
         }
         // SAFETY: as above.
-        unsafe { self.device.api().record_event(self.raw, stream) }
-            .map_err(|error| error.within(format!("the stream {:#x}", stream.0)))
+        unsafe { self.device.api().record_event(self.raw, stream) }.map_err(|error| {
+            let what = "given to VELOC_Set_stream, which has to live until another is given";
+            error.within(format!("the stream {:#x}, {what}", stream.0))
+        })
     }
 
     /// Waits until the event has been reached.

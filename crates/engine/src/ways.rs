@@ -62,8 +62,8 @@ impl Capturing<'_> {
                         // What it has queued may still come.
                         return Err(error);
                     }
-                    self.shared.captures.captures_in_call(&error);
                     self.shared.copy(open.id, Way::In, &runs)?;
+                    self.shared.captures.captures_in_call(&error);
                 }
             }
         }
