@@ -181,6 +181,10 @@ int VELOC_Finalize(int drain);
  * Without a stream (the default, and after NULL) it comes after everything that is queued in the
  * context, on non-blocking streams too, which may take longer.
  *
+ * With `stream_ordered = true` the copies also come before what this stream gets later, and
+ * VELOC_Checkpoint and VELOC_Restart do not wait for them. Other streams need an event of this one,
+ * and a region has to live until its copies have run.
+ *
  * @param stream  a `CUstream` or `cudaStream_t`; must stay alive until another one is set
  * @return VELOC_SUCCESS; VELOC_FAILURE if it is no stream of the context in use
  *
@@ -376,6 +380,11 @@ int VELOC_Region_clear(const char *name);
  * for its own copy, not for the checkpoint before; with `mode = sync`, until the files are
  * complete.
  *
+ * With `stream_ordered = true` and a stream (VELOC_Set_stream) it does not wait for its copies of
+ * device memory: they stand in that stream's order. What that stream gets after the call may change
+ * the memory, another stream once it has waited for an event of that one. A region has to live
+ * until its copy has run: free it after the stream was synchronized, or by cuMemFreeAsync in it.
+ *
  * @param name     names the sequence of checkpoints: `[a-zA-Z0-9_.]+`, at most 127 bytes
  * @param version  0 or more; an existing version is replaced
  * @return VELOC_SUCCESS; VELOC_FAILURE if nothing is protected, there is no room and none can
@@ -518,6 +527,11 @@ int VELOC_Restart_test(const char *name, int version);
 
 /**
  * Restores a checkpoint into the protected regions, from the nearest copy. Collective under MPI.
+ *
+ * With `stream_ordered = true` and a stream (VELOC_Set_stream) it does not wait for copies within the
+ * device's memory: they stand in that stream's order. What that stream gets after the call finds the
+ * bytes, another stream after an event of that one, the host once the stream was synchronized. A
+ * region has to live until its copy has run, as in VELOC_Checkpoint.
  *
  * @param name     as VELOC_Checkpoint
  * @param version  the version

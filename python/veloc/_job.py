@@ -217,6 +217,9 @@ class Job:
         """Hands over the stream in which the program computes, in place of all streams.
 
         It is one of PyTorch or CuPy, or the address of a CUstream; 0: there is none any more.
+
+        With `stream_ordered=True` the copies of device memory stand in its order, and `checkpoint` and `restart` do not wait
+        for them: other streams need an event of this one, and an array has to live until the stream was synchronized.
         """
         address = getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
         check(self._calls().VELOC_Set_stream(number("stream", address, ctypes.c_size_t)))

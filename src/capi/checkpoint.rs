@@ -14,6 +14,11 @@ use errors::Error;
 /// for its own copy, not for the checkpoint before; with `mode = sync`, until the files are
 /// complete.
 ///
+/// With `stream_ordered = true` and a stream (VELOC_Set_stream) it does not wait for its copies of
+/// device memory: they stand in that stream's order. What that stream gets after the call may change
+/// the memory, another stream once it has waited for an event of that one. A region has to live
+/// until its copy has run: free it after the stream was synchronized, or by cuMemFreeAsync in it.
+///
 /// @param name     names the sequence of checkpoints: `[a-zA-Z0-9_.]+`, at most 127 bytes
 /// @param version  0 or more; an existing version is replaced
 /// @return VELOC_SUCCESS; VELOC_FAILURE if nothing is protected, there is no room and none can

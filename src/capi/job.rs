@@ -225,6 +225,10 @@ pub extern "C" fn VELOC_Finalize(drain: c_int) -> c_int {
 /// Without a stream (the default, and after NULL) it comes after everything that is queued in the
 /// context, on non-blocking streams too, which may take longer.
 ///
+/// With `stream_ordered = true` the copies also come before what this stream gets later, and
+/// VELOC_Checkpoint and VELOC_Restart do not wait for them. Other streams need an event of this one,
+/// and a region has to live until its copies have run.
+///
 /// @param stream  a `CUstream` or `cudaStream_t`; must stay alive until another one is set
 /// @return VELOC_SUCCESS; VELOC_FAILURE if it is no stream of the context in use
 ///

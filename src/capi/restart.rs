@@ -59,6 +59,11 @@ pub(super) fn newest(
 
 /// Restores a checkpoint into the protected regions, from the nearest copy. Collective under MPI.
 ///
+/// With `stream_ordered = true` and a stream (VELOC_Set_stream) it does not wait for copies within the
+/// device's memory: they stand in that stream's order. What that stream gets after the call finds the
+/// bytes, another stream after an event of that one, the host once the stream was synchronized. A
+/// region has to live until its copy has run, as in VELOC_Checkpoint.
+///
 /// @param name     as VELOC_Checkpoint
 /// @param version  the version
 /// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, one of its regions has no
