@@ -148,6 +148,7 @@ fn bad_values_name_key_value_place_and_what_is_allowed() {
         ("persistent", "\"/p\"", "without quotes"),
         ("gpu_cache_size", "-1", "a number of GiB"),
         ("gpu_cache_size", "40G..4G", "not the smaller one"),
+        ("gpu_cache_size", "4M...40M", "two points between them"),
         ("host_cache_size", "lots", "a number of GiB"),
         ("gpu_chunk_size", "0", "more than 0"),
         ("ephemeral", "maybe", "true or false"),

@@ -180,6 +180,10 @@ pub(crate) fn growing_size(text: &str) -> Result<GrowingSize, Allowed> {
             size(text).map_err(|allowed| format!("{allowed}; or two of them, as 4G..40G"))?;
         return Ok(GrowingSize { first: bytes, most: bytes });
     };
+    if most.starts_with('.') {
+        // Three points would be two and a fraction.
+        return Err("two sizes with two points between them, as 4G..40G".into());
+    }
     match (size(first.trim()), size(most.trim())) {
         (Ok(first), Ok(most)) if first <= most => Ok(GrowingSize { first, most }),
         (Ok(_), Ok(_)) => {
@@ -276,6 +280,9 @@ mod tests {
         for text in ["..", "4G..", "..4G", "4G..40G..80G", "-1..4", "4G..40X"] {
             let allowed = growing_size(text).unwrap_err();
             assert!(allowed.starts_with("two sizes, as 4G..40G"), "{text}: {allowed}");
+        }
+        for text in ["4M...40M", "4G...5", "..."] {
+            assert!(growing_size(text).unwrap_err().contains("two points"), "{text}");
         }
         assert!(growing_size("40G..4G").unwrap_err().contains("not the smaller one"));
         assert!(growing_size("lots").unwrap_err().contains("a number of GiB"));
