@@ -12,6 +12,9 @@ use os::size;
 use policy::map::{may_grow, may_map, CHUNK, IDLE_AFTER, PIECE};
 use trace::{Activity, Counter};
 
+/// The driver's `CUDA_ERROR_OUT_OF_MEMORY`.
+const OUT_OF_MEMORY: u32 = 2;
+
 /// Maps the device cache, piece by piece, until it has what it begins with or the device has no more memory. Then
 /// it grows and shrinks, if it may. Does `then` in between, for which no capture waits.
 pub(crate) fn map(shared: &Shared, then: impl FnOnce() -> Result<()>) -> Result<()> {
@@ -111,13 +114,8 @@ fn grow(shared: &Shared, cache: &DeviceCache, precedence: Option<&Precedence>) -
                 if let Err(error) = map_chunk(shared, cache, chunk.min(left), may_grow) {
                     refused = true;
                     shared.catalog.step(|state| state.growth().refused(Level::DEVICE));
-                    if shared.telemetry.is_new("grow") {
-                        log::info!(
-                            "the device cache stays at {}, of {} at most (gpu_cache_size), until memory is free: {error}",
-                            size::show(cache.mapped()),
-                            size::show(cache.reserved())
-                        );
-                    }
+                    let (mapped, most) = (cache.mapped(), cache.reserved());
+                    shared.telemetry.degrade("grow", cannot_grow(mapped, most, &error));
                 }
             }
             Next::Late => {
@@ -133,6 +131,18 @@ fn grow(shared: &Shared, cache: &DeviceCache, precedence: Option<&Precedence>) -
             Next::Stop => return Ok(()),
         }
     }
+}
+
+/// What is said of a device cache of `mapped` bytes that is to have `most` of them, and is not given more.
+fn cannot_grow(mapped: u64, most: u64, error: &Error) -> String {
+    let until = match error.kind() {
+        ErrorKind::NoRoom | ErrorKind::Driver(OUT_OF_MEMORY) => ", until memory is free",
+        _ => "",
+    };
+    let (mapped, most) = (size::show(mapped), size::show(most));
+    format!(
+        "the device cache stays at {mapped}, of {most} at most (gpu_cache_size){until}: {error}"
+    )
 }
 
 /// Gives back the chunks of the device cache behind the first `kept` bytes, from the end, up to one that is needed.
@@ -151,5 +161,22 @@ fn shrink(shared: &Shared, cache: &DeviceCache, kept: u64) {
             break;
         }
         shared.telemetry.trace.counter(Counter::DeviceMapped, start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a refusal that is said to end with others' memory, where the driver has failed.
+    #[test]
+    fn the_reason_that_a_cache_does_not_grow() {
+        let said = |kind| cannot_grow(1 << 30, 4 << 30, &Error::new(kind, "cuMemCreate: why"));
+        for kind in [ErrorKind::NoRoom, ErrorKind::Driver(OUT_OF_MEMORY)] {
+            let wanted = "stays at 1 GiB, of 4 GiB at most (gpu_cache_size), until memory is free: cuMemCreate: why";
+            assert!(said(kind).ends_with(wanted), "{}", said(kind));
+        }
+        let failed = said(ErrorKind::Driver(800));
+        assert!(failed.ends_with("at most (gpu_cache_size): cuMemCreate: why"), "{failed}");
     }
 }
