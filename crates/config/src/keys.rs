@@ -137,8 +137,17 @@ pub const KEYS: &[Key] = &[
         meaning: "Device memory set aside for checkpoints, 0 for none; without it the smaller of \
                   4 GiB and 1/16 of the device's memory. With two sizes, the cache begins with the first; while a \
                   checkpoint would wait for room, it grows up to the second, as long as the larger of 2 GiB and 1/16 \
-                  of the device's memory stays free. When no checkpoint has been taken or restored for 2 s, it gives \
-                  back what lies beyond the first, up to a copy that is nowhere else.",
+                  of the device's memory stays free. When no checkpoint has been taken or restored for 2 to 4 s, it \
+                  gives back what lies beyond the first, up to a copy that is nowhere else.",
+    },
+    Key {
+        name: "stream_ordered",
+        task: Task::Memory,
+        values: "true or false",
+        role: Role::Default("false"),
+        meaning: "Checkpoints and restarts of device memory do not wait: their copies stand between what the stream of \
+                  VELOC_Set_stream has and what it gets later, and the call returns. \
+                  See the guide, Checkpoints in the order of the stream.",
     },
     Key {
         name: "host_cache_size",
@@ -379,14 +388,6 @@ pub const KEYS: &[Key] = &[
         meaning:
             "The number of threads that touch the pages of the host cache; 0 lets the library \
                   choose.",
-    },
-    Key {
-        name: "stream_ordered",
-        task: Task::Preparation,
-        values: "true or false",
-        role: Role::Default("false"),
-        meaning: "Checkpoints and restarts of device memory do not wait: their copies stand between what the stream of \
-                  VELOC_Set_stream has and what it gets later, and the call returns. See the guide, GPU memory.",
     },
     Key {
         name: "host_capture",
