@@ -18,6 +18,8 @@ pub(super) struct OurNumber {
     pub value: f64,
     /// The times behind it, if it is of one setting, and the setting.
     pub how: String,
+    /// How many processes it is of.
+    pub processes: u32,
     /// Bytes of all processes: with more, it is nearer to the paper.
     pub bytes: u64,
 }
@@ -35,11 +37,11 @@ pub(super) const ROWS: [(PaperNumber, Find); 19] = [
     (numbers::LARGE_DEVICE_BOTH, |points| points.large_device(BOTH)),
     (numbers::UNIFORM, |points| points.uniform(CHECKPOINTS)),
     (numbers::UNIFORM_BOTH, |points| points.uniform(BOTH)),
-    (numbers::PARALLEL_MEAN, |points| mean(&points.pinned())),
-    (numbers::PARALLEL_MOST, |points| most(&points.pinned())),
+    (numbers::PARALLEL_MEAN, |points| over_intervals(&points.pinned(), mean)),
+    (numbers::PARALLEL_MOST, |points| over_intervals(&points.pinned(), most)),
     (numbers::SEQUENTIAL, |points| mean(&points.touched("concurrent", |ms| ms == SHORTEST))),
-    (numbers::CONCURRENT_MEAN, |points| mean(&points.touched("sequential", |ms| ms > SHORTEST))),
-    (numbers::CONCURRENT_MOST, |points| most(&points.touched("sequential", |ms| ms > SHORTEST))),
+    (numbers::CONCURRENT_MEAN, |points| over_intervals(&points.longer(), mean)),
+    (numbers::CONCURRENT_MOST, |points| over_intervals(&points.longer(), most)),
     (numbers::SCALE_1, |points| points.scale(1, CHECKPOINTS)),
     (numbers::SCALE_1_BOTH, |points| points.scale(1, BOTH)),
     (numbers::SCALE_8, |points| points.scale(8, CHECKPOINTS)),
@@ -106,7 +108,8 @@ impl Points<'_> {
         let found = self.initialisation.iter().filter(of).filter_map(|point| {
             let rate = Spread::of(rates(point))?.median;
             let how = format!("{} each, on one device", size::show(point.bytes));
-            Some(OurNumber { value: rate, how, bytes: point.bytes * u64::from(processes) })
+            let bytes = point.bytes * u64::from(processes);
+            Some(OurNumber { value: rate, how, processes, bytes })
         });
         found.max_by_key(|number| number.bytes)
     }
@@ -167,6 +170,11 @@ impl Points<'_> {
         };
         let other = |plan: &PointPlan| PointPlan { touch: other.to_owned(), ..plan.clone() };
         nearest(self.compare(BOTH, like, other))
+    }
+
+    /// The same where the paper's smallest interval is left out.
+    fn longer(&self) -> Vec<Comparison<'_>> {
+        self.touched("sequential", |ms| ms > SHORTEST)
     }
 
     /// `direct-pin` over the library with its defaults.
@@ -242,6 +250,19 @@ fn nearest(mut all: Vec<Comparison<'_>>) -> Vec<Comparison<'_>> {
     all
 }
 
+/// A number over several intervals. Where there is one alone it is no mean and no maximum, which is said.
+fn over_intervals(
+    all: &[Comparison<'_>],
+    of: fn(&[Comparison<'_>]) -> Option<OurNumber>,
+) -> Option<OurNumber> {
+    let mut ours = of(all)?;
+    let interval = all.first()?.plan.interval_ms;
+    if all.iter().all(|one| one.plan.interval_ms == interval) {
+        ours.how += ", the only interval";
+    }
+    Some(ours)
+}
+
 /// The greatest ratio.
 fn most(all: &[Comparison<'_>]) -> Option<OurNumber> {
     let most = all.iter().max_by(|a, b| a.ratio().total_cmp(&b.ratio()))?;
@@ -267,5 +288,5 @@ fn mean(all: &[Comparison<'_>]) -> Option<OurNumber> {
         several => format!("{} settings; {setting}", several.len()),
     };
     let value = all.iter().map(Comparison::ratio).sum::<f64>() / all.len() as f64;
-    Some(OurNumber { value, how, bytes: bytes_of_all(plan) })
+    Some(OurNumber { value, how, processes: plan.processes, bytes: bytes_of_all(plan) })
 }

@@ -45,6 +45,11 @@ impl PaperNumber {
         format!("{}, {}", self.figure, self.says)
     }
 
+    /// The number of processes, if the text gives it.
+    pub(crate) fn processes(&self) -> Option<u32> {
+        self.setting.split_once(" process")?.0.parse().ok()
+    }
+
     /// The number, where it is a share that is saved as a factor.
     pub(crate) fn factor(&self) -> f64 {
         match self.unit {

@@ -78,6 +78,12 @@ fn row(paper: &PaperNumber, ours: Option<OurNumber>, software: bool) -> String {
         }
         Unit::Times | Unit::GigabytesPerSecond => (format!("{} {unit}", paper.value), unit),
     };
+    let setting = match &ours {
+        Some(ours) if paper.processes().is_some_and(|number| number != ours.processes) => {
+            format!("paper: {}; here {}", paper.setting, ours.processes)
+        }
+        _ => paper.setting.to_owned(),
+    };
     let (ours, ratio) = match ours {
         None => (ABSENT.to_owned(), "-".to_owned()),
         Some(OurNumber { value, how, .. }) => {
@@ -86,5 +92,5 @@ fn row(paper: &PaperNumber, ours: Option<OurNumber>, software: bool) -> String {
             (format!("{mark}{} {unit_of_ours} ({how})", number(value)), ratio)
         }
     };
-    format!("| {} | {} | {of_paper} | {ours} | {ratio} |\n", paper.what(), paper.setting)
+    format!("| {} | {} | {of_paper} | {ours} | {ratio} |\n", paper.what(), setting)
 }

@@ -104,6 +104,36 @@ fn ours_is_the_nearest_to_the_paper_then_the_newest() {
     assert!(text.contains(share) && text.contains("| 3.65 |"), "{text}");
 }
 
+/// Catches a row that passes one process for eight, and a mean or a maximum of a single interval.
+#[test]
+fn a_row_says_where_ours_is_of_less() {
+    let mut shots = vec![idle(Ours, 20.0, 1.0), idle(DirectPin, 20.0, 9.0)];
+    shots.iter_mut().for_each(|point| point.plan.workload = crate::workload::GENERATED.to_owned());
+    let pinned = |interval, pin: &str, time| {
+        let mut point = idle(Ours, interval, time);
+        (point.plan.processes, point.plan.pin) = (2, pin.to_owned());
+        point
+    };
+    let mut one = vec![pinned(20.0, "serial", 1.0), pinned(20.0, "parallel", 2.0)];
+    let text = table::text(&[source("3", shots.clone()), source("5c", one.clone())]).unwrap();
+    assert!(
+        text.contains("| 3b, RTM, checkpoints | paper: 8 processes; here 1 | 16.7 x |"),
+        "{text}"
+    );
+    let which =
+        ["5c, parallel over serial pinning, mean", "5c, parallel over serial pinning, most"];
+    for which in which {
+        assert!(row(&text, which).contains("every 20 ms, the only interval) |"), "{text}");
+    }
+    one.extend([pinned(5.0, "serial", 1.0), pinned(5.0, "parallel", 3.0)]);
+    shots.iter_mut().for_each(|point| point.plan.processes = 8);
+    let text = table::text(&[source("3", shots), source("5c", one)]).unwrap();
+    assert!(text.contains("| 3b, RTM, checkpoints | 8 processes | 16.7 x |"), "{text}");
+    for which in which {
+        assert!(!row(&text, which).contains("only interval"), "{text}");
+    }
+}
+
 /// Catches a table that hides what a run that was cut off has not measured, or loses what it has.
 #[test]
 fn a_partial_result_has_what_it_has_and_names_the_rest() {
