@@ -16,7 +16,7 @@ use crate::network::host_name;
 const VARIABLE: &str = "VELOC_LOG";
 
 /// The library's crates, whose modules `VELOC_LOG` can name.
-const CRATES: [&str; 20] = [
+const CRATES: [&str; 21] = [
     "adjoint",
     "catalog",
     "client",
@@ -35,6 +35,7 @@ const CRATES: [&str; 20] = [
     "pmem",
     "policy",
     "recovery",
+    "supervisor",
     "trace",
     "veloc_client",
 ];

@@ -20,6 +20,7 @@ mod inspect;
 mod list;
 mod output;
 mod rtm;
+mod run;
 mod schedule;
 mod share;
 mod software;
@@ -50,6 +51,9 @@ enum Command {
     Inspect(inspect::Inspect),
     Doctor(doctor::Doctor),
     Backend(backend::BackendCommand),
+    Run(run::RunCommand),
+    Checkpoint(run::CheckpointCommand),
+    Restart(run::RestartCommand),
     Schedule(schedule::ScheduleCommand),
     /// Measure the library beside other ways to keep checkpoints: the program veloc-bench
     Bench(bench::BenchArguments),
@@ -71,6 +75,9 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Verify(verify) => return verify::run(&verify),
         Command::Sync(sync) => return sync::run(&sync),
         Command::Doctor(doctor) => return doctor::run(&doctor),
+        Command::Run(run) => return run::run(&run),
+        Command::Checkpoint(checkpoint) => run::checkpoint(&checkpoint),
+        Command::Restart(restart) => return run::restart(&restart),
         Command::Backend(backend) => backend::run(&backend),
         Command::Bench(asked) => bench::run(None, &asked),
         Command::Model(asked) => bench::run(Some("model"), &asked),

@@ -1,0 +1,336 @@
+//! What the supervisor of a program does, from the program's start to its end.
+//!
+//! One thread waits for all: the program's end, signals for it, questions, and the time of the next version. A version
+//! is made in memory while the program stands still. Another thread writes its files meanwhile the program
+//! runs; there is one version at a time.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use errors::{Error, ErrorKind, Result};
+use os::lock::Lock;
+use os::memory;
+use os::size;
+use os::socket::{self, Listener, Socket};
+use rustix::process::{pidfd_open, Pid, PidfdFlags};
+
+use super::ask;
+use super::criu::Criu;
+use super::directory::Directory;
+use super::given::{self, External, Given};
+use super::image::{self, About};
+use super::signals::Signals;
+use super::space::{Space, FIRST};
+use super::written;
+
+/// How often versions are made, and how many are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// The time from one version to the next; `None`: when somebody asks.
+    pub every: Option<Duration>,
+    /// How many are kept, at least one.
+    pub keep: usize,
+}
+
+/// Starts a program whose versions go to `directory`, and returns how it has ended.
+///
+/// # Errors
+/// It cannot be started so; the message says what is missing. Or the directory has versions already.
+pub fn run(directory: &Path, command: &[OsString], pace: Pace) -> Result<ExitStatus> {
+    let criu = Criu::find()?;
+    let directory = Directory::open(directory, true)?;
+    if let Some((newest, _)) = image::versions(directory.path())?.first() {
+        return Err(Error::invalid(format!(
+            "{} has versions of an earlier run, up to {newest}: go on from it with veloc restart, remove it, or \
+             give another directory (--dir)",
+            directory.path().display()
+        )));
+    }
+    let given = Given::found()?;
+    for refused in &given.refused {
+        log::warn!("the program does not get what an image cannot have: {refused}");
+    }
+    let (externals, files) = (given.externals.clone(), given.written());
+    let mut job = Job::begin(directory, criu, pace)?;
+    let (program, arguments) =
+        command.split_first().ok_or_else(|| Error::invalid("no program is given"))?;
+    let mut start = job.space.command(program)?;
+    start.args(arguments);
+    job.signals.leave_to(&mut start);
+    given.give(&mut start);
+    job.space.next_number(FIRST)?;
+    let child = job.space.spawn(&mut start)?;
+    drop(start);
+    job.supervise(
+        Program {
+            outside: child.id(),
+            root: FIRST,
+            command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            externals,
+            files,
+        },
+        0,
+    )
+}
+
+/// Starts a program from a version, the newest that is whole if none is given, and returns how it has ended.
+///
+/// # Errors
+/// There is no such version, it is damaged, or the program cannot be made from it.
+pub fn restart(directory: &Path, version: Option<u32>, pace: Pace) -> Result<ExitStatus> {
+    let criu = Criu::find()?;
+    let directory = Directory::open(directory, false)?;
+    let mut job = Job::begin(directory, criu, pace)?;
+    let about = job.choose(version)?;
+    let given = given::anew(&about.externals)?;
+    let images = image::images(job.directory.path(), about.version);
+    written::roll_back(&images)?;
+    // The numbers of the program's processes are those from FIRST on.
+    job.space.next_number(2)?;
+    job.criu.restore(&job.space, &images, &job.directory.memory(), &given)?;
+    drop(given);
+    let highest = job.space.processes()?.into_iter().map(|(_, inside)| inside).max();
+    job.space.next_number(highest.unwrap_or(FIRST) + 1)?;
+    let newest = image::versions(job.directory.path())?.first().map_or(0, |(number, _)| *number);
+    let program = Program {
+        outside: job.space.outside(about.root)?,
+        root: about.root,
+        command: about.command,
+        externals: about.externals,
+        files: Vec::new(),
+    };
+    job.supervise(program, newest)
+}
+
+/// A program that runs.
+#[derive(Debug)]
+struct Program {
+    /// The number of its first process outside, and in its own name space.
+    outside: u32,
+    root: u32,
+    command: Vec<String>,
+    externals: Vec<External>,
+    /// Descriptors of this process, which has the same files.
+    files: Vec<RawFd>,
+}
+
+/// A job, and what it needs.
+struct Job {
+    directory: Directory,
+    criu: Criu,
+    pace: Pace,
+    listener: Listener,
+    signals: Signals,
+    space: Space,
+    // The first process of the space has it as well.
+    _running: Lock,
+}
+
+/// A version whose files are being written.
+struct Writing {
+    thread: JoinHandle<Result<About>>,
+    /// Readable once the thread has ended.
+    ended: OwnedFd,
+    /// Who has asked for it.
+    asked: Vec<Socket>,
+}
+
+impl Job {
+    fn begin(directory: Directory, criu: Criu, pace: Pace) -> Result<Job> {
+        let running = directory.take()?;
+        let listener = directory.listen()?;
+        image::prune(directory.path(), usize::MAX)?;
+        let signals = Signals::open()?;
+        let space = Space::new(&directory.memory(), &running)?;
+        Ok(Job { directory, criu, pace, listener, signals, space, _running: running })
+    }
+
+    /// The version that a restart is made from.
+    fn choose(&self, version: Option<u32>) -> Result<About> {
+        let path = self.directory.path();
+        if let Some(version) = version {
+            let about = image::about(path, version)?;
+            return image::verify(path, &about).map(|()| about);
+        }
+        for (number, about) in image::versions(path)? {
+            match about.and_then(|about| image::verify(path, &about).map(|()| about)) {
+                Ok(about) => return Ok(about),
+                Err(error) => log::warn!("version {number} is not restarted from: {error}"),
+            }
+        }
+        Err(Error::new(
+            ErrorKind::NotFound,
+            format!("{} has no version to restart from", path.display()),
+        ))
+    }
+
+    /// Until the end of the program. `newest` is the number of the newest version.
+    fn supervise(mut self, program: Program, mut newest: u32) -> Result<ExitStatus> {
+        let failed = |error: io::Error| Error::system("waiting for the program", &error);
+        let pid = Pid::from_raw(program.outside.cast_signed())
+            .ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
+        let mut asked: Vec<Socket> = Vec::new();
+        let mut writing: Option<Writing> = None;
+        let mut last = Instant::now();
+        loop {
+            let due = self.pace.every.map(|every| every.saturating_sub(last.elapsed()));
+            let until = if writing.is_none() { due } else { None }.unwrap_or(Duration::MAX);
+            let mut files: Vec<BorrowedFd<'_>> =
+                vec![process.as_fd(), self.listener.as_fd(), self.signals.as_fd()];
+            files.extend(writing.as_ref().map(|writing| writing.ended.as_fd()));
+            let ready = socket::wait_for(&files, until);
+            let has_ended = ready[0];
+            if ready[2] {
+                self.signals.pass_on(program.outside);
+            }
+            if ready[1] {
+                if let Ok(Some(socket)) = self.listener.accept(Duration::ZERO) {
+                    if socket.check_user().is_ok() && ask::is_question(&socket) {
+                        asked.push(socket);
+                    }
+                }
+            }
+            if has_ended || ready.get(3) == Some(&true) {
+                if let Some(writing) = writing.take() {
+                    self.end(writing);
+                }
+            }
+            if has_ended {
+                given::behind(&program.files);
+                return wait(program.outside);
+            }
+            let is_due = due == Some(Duration::ZERO);
+            if writing.is_some() || asked.is_empty() && !is_due {
+                continue;
+            }
+            last = Instant::now();
+            match self.checkpoint(&program, newest + 1) {
+                Ok((thread, ended)) => {
+                    newest += 1;
+                    writing = Some(Writing { thread, ended, asked: std::mem::take(&mut asked) });
+                }
+                Err(error) => {
+                    if asked.is_empty() {
+                        log::warn!("no version was made: {error}");
+                    }
+                    let error = Err(error);
+                    asked.drain(..).for_each(|socket| ask::answer(&socket, &error));
+                }
+            }
+        }
+    }
+
+    /// Makes a version while the program stands still, and starts to write it.
+    fn checkpoint(
+        &self,
+        program: &Program,
+        version: u32,
+    ) -> Result<(JoinHandle<Result<About>>, OwnedFd)> {
+        let mut about = About::new(
+            version,
+            &program.command,
+            self.criu.version(),
+            program.root,
+            &program.externals,
+        );
+        let memory = self.directory.memory();
+        self.check_room()?;
+        let since = Instant::now();
+        let dumped = self.criu.dump(&self.space, program.root, &memory, &program.externals);
+        about.stopped(since.elapsed());
+        if let Err(error) = dumped {
+            clear(&self.space.path(&memory))?;
+            return Err(error);
+        }
+        let (ended, end) =
+            io::pipe().map_err(|error| Error::system("writing a version", &error))?;
+        let (directory, from) = (self.directory.path().to_owned(), self.space.path(&memory));
+        let keep = self.pace.keep;
+        let write = move || {
+            let written = image::write(&directory, &from, about);
+            let cleared = clear(&from);
+            let pruned = image::prune(&directory, if written.is_ok() { keep } else { usize::MAX });
+            drop(end);
+            cleared.and(pruned).and(written)
+        };
+        let thread = thread::Builder::new().name("veloc-write".to_owned()).spawn(write);
+        Ok((thread.map_err(|error| Error::system("writing a version", &error))?, ended.into()))
+    }
+
+    /// An image is in memory until it is written.
+    fn check_room(&self) -> Result<()> {
+        let mut needed = 0;
+        for (process, _) in self.space.processes()? {
+            needed += resident(process);
+        }
+        let free = memory::physical()?.available;
+        if needed <= free {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::NoRoom,
+            format!("the program has {} in memory, and an image of it does not fit into the {} that are free", size::show(needed), size::show(free)),
+        ))
+    }
+
+    fn end(&self, writing: Writing) {
+        let about = writing
+            .thread
+            .join()
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "writing a version panicked")));
+        match &about {
+            Ok(about) => log::info!(
+                "version {} is written: {}, stopped for {:.0} ms",
+                about.version,
+                size::show(about.bytes()),
+                about.stopped_ms
+            ),
+            Err(error) if writing.asked.is_empty() => {
+                log::warn!("a version was not written: {error}")
+            }
+            Err(_) => {}
+        }
+        let result = about.map(|about| about.version);
+        writing.asked.iter().for_each(|socket| ask::answer(socket, &result));
+    }
+}
+
+/// Waits for the end of a child.
+fn wait(process: u32) -> Result<ExitStatus> {
+    let mut status = 0;
+    loop {
+        // SAFETY: room for a status.
+        if unsafe { libc::waitpid(process.cast_signed(), &raw mut status, 0) } >= 0 {
+            return Ok(ExitStatus::from_raw(status));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(Error::system("waiting for the program", &error));
+        }
+    }
+}
+
+/// The bytes of a process that are in memory and no file's.
+fn resident(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let of = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
+    };
+    1024 * (of("RssAnon:").unwrap_or(0) + of("RssShmem:").unwrap_or(0))
+}
+
+/// Removes the files of a directory.
+fn clear(directory: &Path) -> Result<()> {
+    for name in os::files::list(directory, |name| Some(name.to_owned()))? {
+        os::files::remove(&directory.join(name))?;
+    }
+    Ok(())
+}
