@@ -65,8 +65,9 @@ impl Space {
         if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
             return Err(denied(failed(io::Error::last_os_error())));
         }
+        // Not by the C library: what is closed in forked processes, the lock among it, is to stay open there.
         // SAFETY: the child only makes system calls, and does not return.
-        let forked = unsafe { libc::fork() };
+        let forked = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
         if forked == 0 {
             first_process(&prepared);
         }

@@ -1,7 +1,7 @@
 //! Files that others may be reading or writing at the same time.
 
 use std::fs::{self, File, OpenOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::{flock, FlockOperation};
@@ -27,6 +27,24 @@ impl FileLock {
 /// Makes a folder and those above it.
 pub fn folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).when(|| format!("making the folder {}", path.display()))
+}
+
+/// A folder, which is made unless it was before.
+pub fn made(folder: PathBuf, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    // Made under another name first, so that a folder of the final name is complete.
+    let mut name = folder.file_name().unwrap_or_default().to_owned();
+    name.push(format!("-{}", std::process::id()));
+    let unfinished = folder.with_file_name(name);
+    make(&unfinished)?;
+    match std::fs::rename(&unfinished, &folder) {
+        // Another process was faster.
+        Err(_) if folder.is_dir() => {}
+        renamed => renamed.when(|| format!("renaming {}", unfinished.display()))?,
+    }
+    Ok(folder)
 }
 
 /// Copies `from` to `to` unless it is there already (same size and time). Processes that have the

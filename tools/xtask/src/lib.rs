@@ -6,6 +6,7 @@
 //! [`on_device`] is for tests of other crates.
 
 pub mod bundle;
+pub mod criu;
 pub mod docs;
 pub mod driver;
 pub mod error;

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::error::{Result, While};
+use crate::error::Result;
+use crate::files;
 use crate::project::{output, target_directory};
 
 /// The system's own Python, which has the modules of the system's packages; else the first on the
@@ -92,17 +93,5 @@ fn pip(what: &str) -> Command {
 
 /// A folder of this name, which is made unless it was before.
 fn made(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    let folder = target_directory()?.join("python").join(name);
-    if folder.is_dir() {
-        return Ok(folder);
-    }
-    // Made under another name first, so that a folder of the final name is complete.
-    let unfinished = folder.with_file_name(format!("{name}-{}", std::process::id()));
-    make(&unfinished)?;
-    match std::fs::rename(&unfinished, &folder) {
-        // Another process was faster.
-        Err(_) if folder.is_dir() => {}
-        renamed => renamed.when(|| format!("renaming {}", unfinished.display()))?,
-    }
-    Ok(folder)
+    files::made(target_directory()?.join("python").join(name), make)
 }

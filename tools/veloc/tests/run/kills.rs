@@ -1,0 +1,35 @@
+//! Kills at random moments.
+
+use super::*;
+
+/// How many kills: VELOC_RUN_KILLS, or 20 with all tests, or 2.
+fn kills() -> usize {
+    match std::env::var("VELOC_RUN_KILLS") {
+        Ok(given) => given.parse().unwrap(),
+        Err(_) if std::env::var_os("VELOC_TEST_ALL").is_some() => 20,
+        Err(_) => 2,
+    }
+}
+
+/// Catches an image that lacks something of a process, output that is there twice or not at all, and numbers of processes that
+/// differ.
+#[test]
+fn what_is_killed_goes_on_from_its_last_version() {
+    let Some(job) = Job::new() else { return };
+    let kills = kills();
+    let steps = 150 * (kills as u32 + 1);
+    let expected = job.expected(steps);
+    let mut running = job.start(&format!("run --dir D ./steps {steps} written"), "printed");
+    for kill in 0..kills {
+        let lines = job.text("printed").lines().count();
+        job.wait_for_lines("printed", lines + 2);
+        let version = job.checkpoint().unwrap();
+        thread::sleep(Duration::from_millis(random(200)));
+        running.kill();
+        println!("kill {kill}: version {version}, {lines} lines");
+        running = job.start("restart D", "other");
+    }
+    running.succeed();
+    job.check(&expected);
+    assert_eq!(job.text("other"), "");
+}
