@@ -1,5 +1,7 @@
 //! `veloc ls`: which checkpoints are stored, where each copy is, and whether it is good.
 
+use std::path::Path;
+
 use anyhow::Result;
 use clap::Args;
 use format::names;
@@ -16,12 +18,14 @@ use crate::{held, output};
 /// What a veloc-backend of this user keeps in memory on this host for jobs with these directories
 /// (hand_over) is shown as well; without any directory, all that is kept, alone. `veloc backend drop NAME` frees it.
 ///
+/// Of a directory of `veloc run`, given in place of a name, the versions of its program are listed.
+///
 /// Reads the headers alone, unless with --verify. Ends with exit code 0 also if copies are bad or
 /// missing: veloc verify judges.
 #[derive(Debug, Args)]
 #[command(mut_group("PlaceOptions", |group| group.required(false)))]
 pub(crate) struct ListCommand {
-    /// Only checkpoints of this name
+    /// Only checkpoints of this name; or a directory of `veloc run`
     name: Option<String>,
     #[command(flatten)]
     places: Option<PlaceOptions>,
@@ -49,6 +53,11 @@ struct All<'a, T: Serialize> {
 }
 
 pub(crate) fn run(list: &ListCommand) -> Result<()> {
+    let directory =
+        list.name.as_deref().map(Path::new).filter(|name| list.places.is_none() && name.is_dir());
+    if let Some(directory) = directory {
+        return crate::run::list(directory, list.json);
+    }
     if let Some(name) = &list.name {
         names::validate_name(name)?;
     }

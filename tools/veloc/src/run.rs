@@ -4,14 +4,18 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use clap::Args;
 use errors::Error;
 use log::LevelFilter;
-use os::logging;
+use os::{logging, size};
+use serde::Serialize;
+use supervisor::image::About;
 use supervisor::Pace;
+
+use crate::output;
 
 /// Options of versions.
 #[derive(Debug, Args)]
@@ -94,6 +98,69 @@ pub(crate) fn restart(restart: &RestartCommand) -> Result<ExitCode> {
 pub(crate) fn checkpoint(checkpoint: &CheckpointCommand) -> Result<()> {
     println!("{}", supervisor::checkpoint(&checkpoint.directory)?);
     Ok(())
+}
+
+/// A version of a program, as JSON has it.
+#[derive(Serialize)]
+struct Listed {
+    version: u32,
+    /// When the program stood still for it, in seconds since 1970.
+    made: Option<u64>,
+    bytes: Option<u64>,
+    /// How long the program stood still, in milliseconds.
+    stopped_ms: Option<f64>,
+    command: Option<Vec<String>>,
+    /// What is wrong with it.
+    damaged: Option<String>,
+}
+
+/// Lists the versions of a program, the newest first.
+pub(crate) fn list(directory: &Path, json: bool) -> Result<()> {
+    let running = supervisor::is_running(directory)?;
+    let versions: Vec<Listed> = supervisor::image::versions(directory)?
+        .into_iter()
+        .map(|(version, about)| {
+            let damaged = about.as_ref().err().map(ToString::to_string);
+            let about = about.ok();
+            Listed {
+                version,
+                made: about.as_ref().map(|about| about.made),
+                bytes: about.as_ref().map(About::bytes),
+                stopped_ms: about.as_ref().map(|about| about.stopped_ms),
+                command: about.map(|about| about.command),
+                damaged,
+            }
+        })
+        .collect();
+    if json {
+        return output::print_json(
+            &serde_json::json!({ "running": running, "versions": versions }),
+        );
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let mut text = match running {
+        true => "the program runs\n",
+        false => "the program does not run: veloc restart goes on from the newest version\n",
+    }
+    .to_owned();
+    if versions.is_empty() {
+        text = text.split(':').next().unwrap_or_default().trim_end().to_owned()
+            + ", and has no version\n";
+        return output::print(&text);
+    }
+    let mut table = output::table(&[">version", ">age", ">bytes", ">stopped", "program"]);
+    for listed in versions {
+        let age = listed.made.map(|made| format!("{} s", now.saturating_sub(made)));
+        let program = listed.command.map(|words| words.join(" ")).or(listed.damaged);
+        table.add_row([
+            listed.version.to_string(),
+            age.unwrap_or_default(),
+            listed.bytes.map(size::show).unwrap_or_default(),
+            listed.stopped_ms.map(|time| format!("{time:.0} ms")).unwrap_or_default(),
+            program.unwrap_or_default(),
+        ]);
+    }
+    output::print(&format!("{text}{table}\n"))
 }
 
 fn log() {

@@ -8,6 +8,7 @@
 //! | [`storage`] | the directories and their file systems |
 //! | [`arrays`] | what a crash leaves of arrays in files |
 //! | [`programs`] | MPI, and the backend |
+//! | [`running`] | what `veloc run` needs |
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ mod configuration;
 mod gpu;
 mod memory;
 mod programs;
+mod running;
 mod storage;
 
 /// Say what this node lacks or will be slow at, and how to mend it
@@ -99,6 +101,7 @@ pub(crate) fn run(doctor: &Doctor) -> Result<ExitCode> {
     findings.extend(storage::look(doctor.config.as_deref()));
     findings.push(arrays::look());
     findings.extend(programs::look(config.as_ref()));
+    findings.extend(running::look());
     let state = findings.iter().map(|finding| finding.state).max().unwrap_or(Severity::Ok);
     let report = DoctorReport { state, findings };
     if doctor.json { output::print_json(&report) } else { output::print(&report.text()) }?;

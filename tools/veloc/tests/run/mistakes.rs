@@ -60,6 +60,16 @@ fn damaged_versions_are_found() {
         assert_eq!(job.checkpoint(), Ok(version));
     }
     running.kill();
+    let listed = |words: &str| {
+        String::from_utf8(job.veloc(words).stdout(Stdio::piped()).output().unwrap().stdout).unwrap()
+    };
+    let text = listed("ls D");
+    assert!(
+        text.contains("does not run") && text.contains(&format!("./steps {steps} written")),
+        "{text}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&listed("ls D --json")).unwrap();
+    assert_eq!(json["versions"][0]["version"], 3);
     let pages = job.path("D/3/images/pages-1.img");
     let mut bytes = fs::read(&pages).unwrap();
     let middle = bytes.len() / 2;

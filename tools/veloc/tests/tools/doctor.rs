@@ -36,6 +36,8 @@ fn a_node_is_described() {
         ("storage", "meta"),
         ("programs", "MPI"),
         ("programs", "veloc-backend"),
+        ("veloc run", "CRIU"),
+        ("veloc run", "capabilities"),
     ] {
         let found = finding(&report, area, what);
         // Every finding that is not well has advice.
