@@ -29,6 +29,9 @@ static int count(long long steps_more)
 {
     if (die_at >= 0 && computed + steps_more >= die_at)
         raise(SIGKILL);
+    /* Where steps are slow, it can be seen that they are done. */
+    if (computed / 20000 != (computed + steps_more) / 20000)
+        fprintf(stderr, "%lld steps\n", computed + steps_more);
     computed += steps_more;
     return VELOC_SUCCESS;
 }
