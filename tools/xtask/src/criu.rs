@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::error::{Error, Result};
-use crate::files;
+use crate::files::{self, FileLock};
 use crate::project::{output, target_directory};
 
 /// The release of Debian that has one for kernels of today.
@@ -22,7 +22,10 @@ pub fn find() -> Result<PathBuf> {
     if is_new(own) {
         return Ok(own.to_path_buf());
     }
-    let folder = files::made(target_directory()?.join("criu"), make)?;
+    let target = target_directory()?;
+    // Tests that begin at the same time fetch it once.
+    let _only = FileLock::take(&target.join("criu.lock"))?;
+    let folder = files::made(target.join("criu"), make)?;
     let program = folder.join("criu");
     match is_new(&program) {
         true => Ok(program),
