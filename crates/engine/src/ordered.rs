@@ -259,7 +259,7 @@ impl Engine {
             return Ok(true);
         }
         if streams.len() == MOST_STREAMS {
-            let Some(idle) = streams.iter().position(|own| own.calls.is_empty()) else {
+            let Some(idle) = streams.iter().position(OrderedStream::is_idle) else {
                 let what = format!("copies are queued for {MOST_STREAMS} other streams");
                 return Err(Error::new(ErrorKind::NoRoom, what));
             };
@@ -306,6 +306,11 @@ impl Engine {
 }
 
 impl OrderedStream {
+    /// Whether nothing is queued, and no call is about to add what it has queued: only this and the worker have the calls.
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.calls) <= 2 && self.calls.is_empty()
+    }
+
     fn new(device: &Arc<Device>, with: ApplicationStream) -> Result<OrderedStream> {
         let (stream, after) = (Stream::new(device)?, Event::new(device, WaitMode::Spin)?);
         Ok(OrderedStream { stream, with, after, calls: Arc::default() })
