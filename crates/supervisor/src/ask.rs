@@ -7,7 +7,7 @@ use std::time::Duration;
 use errors::{Error, ErrorKind, Result};
 use os::socket::{self, Socket};
 
-use super::directory::Directory;
+use super::directory::{self, Directory};
 
 /// Asks for a version.
 const CHECKPOINT: &[u8] = b"checkpoint 1";
@@ -37,6 +37,11 @@ pub fn checkpoint(directory: &Path) -> Result<u32> {
         (None, Ok(version)) => Ok(version),
         (None, Err(_)) => Err(Error::new(ErrorKind::Internal, format!("the answer \"{text}\""))),
     }
+}
+
+/// Whether a directory is that of a job, rather than any other one.
+pub fn is_job(directory: &Path) -> bool {
+    directory.join(directory::LOCK).is_file()
 }
 
 /// Whether the program of a job's directory runs.

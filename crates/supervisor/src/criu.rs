@@ -77,7 +77,7 @@ impl Criu {
     }
 
     /// Writes the processes from `root` on to `images`, a directory of the space. They stand still meanwhile, and run
-    /// afterwards in any case.
+    /// afterwards also where that fails; not if CRIU is killed in the middle.
     pub(crate) fn dump(
         &self,
         space: &Space,

@@ -11,7 +11,7 @@ use os::lock::Lock;
 use os::socket::{self, Listener, Socket};
 
 /// Held while the program runs.
-const LOCK: &str = "running";
+pub(crate) const LOCK: &str = "running";
 /// Where the supervisor listens.
 const CONTROL: &str = "control";
 /// Where images are, in memory, until they are written.

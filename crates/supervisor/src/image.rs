@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use super::given::External;
+use super::written::Written;
 
 /// What a version is: the last of its files to be written.
 const ABOUT: &str = "version.json";
@@ -51,6 +52,8 @@ pub struct About {
     pub(crate) root: u32,
     /// What it had from outside.
     pub(crate) externals: Vec<External>,
+    /// The program's files that it had open for writing.
+    pub(crate) written: Vec<Written>,
     pub(crate) files: Vec<ImageFile>,
 }
 
@@ -73,6 +76,7 @@ impl About {
             criu: criu.to_owned(),
             root,
             externals: externals.to_vec(),
+            written: Vec::new(),
             files: Vec::new(),
         }
     }

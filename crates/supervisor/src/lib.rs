@@ -23,5 +23,5 @@ mod space;
 mod supervise;
 mod written;
 
-pub use ask::{checkpoint, is_running};
+pub use ask::{checkpoint, is_job, is_running};
 pub use supervise::{restart, run, Pace};

@@ -85,12 +85,15 @@ pub fn run(directory: &Path, command: &[OsString], pace: Pace) -> Result<ExitSta
 /// There is no such version, it is damaged, or the program cannot be made from it.
 pub fn restart(directory: &Path, version: Option<u32>, pace: Pace) -> Result<ExitStatus> {
     let criu = Criu::find()?;
-    let directory = Directory::open(directory, false)?;
+    if image::versions(directory)?.is_empty() {
+        return Err(nothing(directory));
+    }
+    let directory = Directory::open(directory, true)?;
     let mut job = Job::begin(directory, criu, pace)?;
     let about = job.choose(version)?;
     let given = given::anew(&about.externals)?;
     let images = image::images(job.directory.path(), about.version);
-    written::roll_back(&images)?;
+    written::roll_back(&about.written)?;
     // The numbers of the program's processes are those from FIRST on.
     job.space.next_number(2)?;
     job.criu.restore(&job.space, &images, &job.directory.memory(), &given)?;
@@ -164,10 +167,7 @@ impl Job {
                 Err(error) => log::warn!("version {number} is not restarted from: {error}"),
             }
         }
-        Err(Error::new(
-            ErrorKind::NotFound,
-            format!("{} has no version to restart from", path.display()),
-        ))
+        Err(nothing(path))
     }
 
     /// Until the end of the program. `newest` is the number of the newest version.
@@ -241,14 +241,14 @@ impl Job {
             &program.externals,
         );
         let memory = self.directory.memory();
+        // What a version that has failed may have left.
+        clear(&self.space.path(&memory))?;
         self.check_room()?;
         let since = Instant::now();
         let dumped = self.criu.dump(&self.space, program.root, &memory, &program.externals);
         about.stopped(since.elapsed());
-        if let Err(error) = dumped {
-            clear(&self.space.path(&memory))?;
-            return Err(error);
-        }
+        dumped?;
+        about.written = written::listed_in(&self.space.path(&memory))?;
         let (ended, end) =
             io::pipe().map_err(|error| Error::system("writing a version", &error))?;
         let (directory, from) = (self.directory.path().to_owned(), self.space.path(&memory));
@@ -300,6 +300,11 @@ impl Job {
         let result = about.map(|about| about.version);
         writing.asked.iter().for_each(|socket| ask::answer(socket, &result));
     }
+}
+
+fn nothing(directory: &Path) -> Error {
+    let what = format!("{} has no version to restart from", directory.display());
+    Error::new(ErrorKind::NotFound, what)
 }
 
 /// Waits for the end of a child.

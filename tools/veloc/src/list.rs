@@ -53,8 +53,8 @@ struct All<'a, T: Serialize> {
 }
 
 pub(crate) fn run(list: &ListCommand) -> Result<()> {
-    let directory =
-        list.name.as_deref().map(Path::new).filter(|name| list.places.is_none() && name.is_dir());
+    let directory = list.name.as_deref().map(Path::new);
+    let directory = directory.filter(|name| list.places.is_none() && supervisor::is_job(name));
     if let Some(directory) = directory {
         return crate::run::list(directory, list.json);
     }

@@ -14,8 +14,18 @@ fn refused(job: &Job, words: &str) -> String {
 #[test]
 fn a_program_runs_once() {
     let Some(job) = Job::new() else { return };
-    let said = refused(&job, "checkpoint D");
-    assert!(said.contains("D"), "{said}");
+    for words in ["checkpoint D", "restart D", "run --dir D ./nothing"] {
+        let said = refused(&job, words);
+        assert!(
+            said.contains("directory D")
+                || said.contains("D has no version")
+                || said.contains("./nothing"),
+            "{said}"
+        );
+    }
+    // A name that a folder has as well is no job.
+    fs::create_dir(job.path("shot")).unwrap();
+    assert!(job.veloc("ls shot").output().unwrap().status.success());
     let running = job.start("run --dir D ./steps 1000000 written", "printed");
     job.wait_for_lines("printed", 1);
     assert_eq!(job.checkpoint(), Ok(1));

@@ -37,7 +37,6 @@ fn files_from_outside_are_written_as_without() {
     fs::write(job.path("both.sh"), "echo one; echo two >&2; echo three\n").unwrap();
     let script =
         format!("echo before; {} run --dir D sh both.sh; echo behind", env!("CARGO_BIN_EXE_veloc"));
-    let mut shell = job.veloc("");
     let shell_run = |output: Stdio, errors: Stdio| {
         let _ = fs::remove_dir_all(job.path("D"));
         let mut command = Command::new("sh");
@@ -51,7 +50,6 @@ fn files_from_outside_are_written_as_without() {
     let file = File::create(job.path("both")).unwrap();
     assert!(shell_run(file.try_clone().unwrap().into(), file.into()).success());
     assert_eq!(job.text("both"), "before\none\ntwo\nthree\nbehind\n");
-    let _ = shell.stdin(Stdio::null());
 }
 
 /// Catches input or output through pipes that is lost at a restart.
