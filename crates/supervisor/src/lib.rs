@@ -3,15 +3,15 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | [`directory`] | the directory of a job |
-//! | [`space`] | the name spaces that a program runs in |
-//! | [`given`] | the descriptors that it is given |
-//! | [`criu`] | calls of CRIU |
-//! | [`image`] | versions in files |
-//! | [`written`] | the files of the program, at a restart |
-//! | [`signals`] | signals that are the program's |
-//! | [`supervise`] | what the supervisor does from the program's start to its end |
-//! | [`ask`] | what others ask of it |
+//! | `directory` | the directory of a job |
+//! | `space` | the name spaces that a program runs in |
+//! | `given` | the descriptors that it is given |
+//! | `criu` | calls of CRIU |
+//! | `image` | versions in files |
+//! | `written` | the files of the program, at a restart |
+//! | `signals` | signals that are the program's |
+//! | `supervise` | what the supervisor does from the program's start to its end |
+//! | `ask` | what others ask of it |
 
 mod ask;
 pub mod criu;
