@@ -15,6 +15,7 @@
 //! * `memory` knows every range and who may touch it, over `address_space`
 //!   (the addresses), `physical` (what backs them) and `in_flight` (which
 //!   of them queued work is going to touch); `transfer` moves the bytes;
+//! * `checkpoint` is what other processes stop this one by;
 //! * `config`, `inject` and `misuse` are what a test sets and reads.
 //!
 //! Locks are taken in this order and never the other way round: `registry`,
@@ -29,6 +30,7 @@ pub mod api;
 
 mod address_space;
 mod capture;
+mod checkpoint;
 mod config;
 mod context;
 mod handles;

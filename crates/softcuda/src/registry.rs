@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use once_cell::sync::OnceCell;
 
 use crate::abi::{CUevent, CUfunction, CUmodule, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
+use crate::checkpoint;
 use crate::config;
 use crate::context::Context;
 use crate::handles::{as_handle, as_pointer, fresh_handle};
@@ -105,6 +106,7 @@ pub(crate) fn initialise() -> DriverResult {
         // SAFETY: the function is in this library, which is never unloaded. Failing to register it is not an
         // error.
         unsafe { libc::atexit(end) };
+        checkpoint::begin();
         Ok(driver)
     })?;
     Ok(())
@@ -244,6 +246,14 @@ impl InitialisedDriver {
     /// Whether the primary context of `device` exists.
     pub(crate) fn primary_is_active(&self, device: usize) -> bool {
         lock(&self.objects).primaries.get(&device).is_some_and(|found| found.context.is_some())
+    }
+
+    /// Waits for all that is queued, in all contexts.
+    pub(crate) fn finish_all_work(&self) {
+        let contexts: Vec<_> = lock(&self.objects).contexts.values().cloned().collect();
+        for ticket in contexts.iter().flat_map(|context| context.pending()) {
+            ticket.wait();
+        }
     }
 
     /// Destroys a context and all that belongs to it.

@@ -15,7 +15,7 @@ use crate::notice::notice;
 use crate::queue::{DriverStream, OperationTicket, OperationWork};
 use crate::registry::{self, driver, InitialisedDriver};
 use crate::status::{DriverResult, ErrorCode};
-use crate::{abi, capture, config, thread, transfer};
+use crate::{abi, capture, checkpoint, config, thread, transfer};
 
 /// The conditions for a function to do anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,7 @@ pub(super) struct DriverCall {
     driver: Option<&'static InitialisedDriver>,
     context: Option<Arc<Context>>,
     fails_later: Cell<Option<ErrorCode>>,
+    _inside: Option<checkpoint::Inside>,
 }
 
 impl DriverCall {
@@ -121,8 +122,13 @@ impl DriverCall {
             CallFate::Fail(status) => return Err(status),
             CallFate::FailLater(status) => Some(status),
         };
-        let mut call =
-            Self { name, driver: None, context: None, fails_later: Cell::new(fails_later) };
+        let mut call = Self {
+            name,
+            driver: None,
+            context: None,
+            fails_later: Cell::new(fails_later),
+            _inside: None,
+        };
         if needs == CallNeeds::Nothing {
             return Ok(call);
         }
@@ -130,6 +136,7 @@ impl DriverCall {
             misuse::report(format!("{name}: called from within a stream's own work"));
             return Err(ErrorCode::NOT_PERMITTED);
         }
+        call._inside = Some(checkpoint::pass());
         let driver = driver().inspect_err(|status| {
             if *status == ErrorCode::DEINITIALIZED {
                 notice(&format!("{name}: called after the driver's end"));

@@ -21,6 +21,7 @@ mod memory;
 mod module;
 mod pointer;
 mod proc_address;
+mod process;
 mod stream;
 mod vmm;
 
@@ -37,5 +38,6 @@ pub use memory::*;
 pub use module::*;
 pub use pointer::*;
 pub use proc_address::*;
+pub use process::*;
 pub use stream::*;
 pub use vmm::*;

@@ -183,6 +183,11 @@ impl DriverMemory {
             .is_some_and(|(_, found)| found.kind != HostKind::Managed)
     }
 
+    /// Whether there is managed memory.
+    pub(crate) fn has_managed(&self) -> bool {
+        lock(&self.state).host.iter().any(|(_, found)| found.kind == HostKind::Managed)
+    }
+
     /// The managed allocation that an address lies in.
     pub(crate) fn managed(&self, address: u64) -> Option<Arc<ManagedAllocation>> {
         lock(&self.state).host.containing(address).and_then(|(_, found)| found.managed.clone())

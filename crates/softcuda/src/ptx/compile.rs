@@ -1,13 +1,12 @@
 //! Compiled kernels: the C compiler makes a library of them, which is loaded.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsString};
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use crate::kernels::{self, Kernel, NativeKernel};
@@ -68,12 +67,15 @@ fn load(code: &str) -> Result<*mut libc::c_void, String> {
 
 /// A new folder that only this user can enter.
 fn folder() -> Result<PathBuf, String> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = format!("softcuda-{}-{number}", std::process::id());
-    let folder = std::env::temp_dir().join(name);
-    let made = fs::DirBuilder::new().mode(0o700).create(&folder);
-    made.map(|()| folder.clone()).map_err(|error| format!("{}: {error}", folder.display()))
+    let wanted = std::env::temp_dir().join("softcuda-XXXXXX");
+    let name = CString::new(wanted.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
+    let name = name.into_raw();
+    // SAFETY: a terminated text that is written in place, and its own again afterwards.
+    let (made, name) = unsafe { (!libc::mkdtemp(name).is_null(), CString::from_raw(name)) };
+    if !made {
+        return Err(format!("{}: {}", wanted.display(), std::io::Error::last_os_error()));
+    }
+    Ok(PathBuf::from(OsString::from_vec(name.into_bytes())))
 }
 
 fn compile(code: &str, folder: &Path) -> Result<PathBuf, String> {
