@@ -123,6 +123,8 @@ impl Criu {
         command.arg(what).args(options).args([OsStr::new("--images-dir"), images.as_os_str()]);
         command.args([OsStr::new("--log-file"), log.as_os_str(), OsStr::new("-v2")]);
         command.args(["--file-locks", "--manage-cgroups=ignore"]);
+        // No plugins: the driver is called from here.
+        command.args([OsStr::new("--libdir"), logs.as_os_str()]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = space.spawn(&mut command)?;
         let ended = child.wait().map_err(|error| Error::system("waiting for criu", &error))?;

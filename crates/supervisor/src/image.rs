@@ -4,13 +4,14 @@ use std::fs::{self, File};
 use std::hash::Hasher as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use errors::{Error, ErrorKind, Result};
 use os::files::{self, Durability};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
+use super::driver::Gpu;
 use super::given::External;
 use super::written::Written;
 
@@ -48,6 +49,8 @@ pub struct About {
     pub command: Vec<String>,
     /// The CRIU that made it.
     pub criu: String,
+    /// Its cards, if it uses any.
+    pub(crate) gpu: Option<Gpu>,
     /// The number of its first process.
     pub(crate) root: u32,
     /// What it had from outside.
@@ -74,6 +77,7 @@ impl About {
             stopped_ms: 0.0,
             command: command.to_vec(),
             criu: criu.to_owned(),
+            gpu: None,
             root,
             externals: externals.to_vec(),
             written: Vec::new(),
@@ -84,11 +88,6 @@ impl About {
     /// The bytes of its files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
-    }
-
-    /// Notes how long the program stood still.
-    pub(crate) fn stopped(&mut self, time: Duration) {
-        self.stopped_ms = time.as_secs_f64() * 1e3;
     }
 }
 

@@ -6,20 +6,26 @@
 //! | `directory` | the directory of a job |
 //! | `space` | the name spaces that a program runs in |
 //! | `given` | the descriptors that it is given |
+//! | `stop` | the time for which the program stands still |
+//! | `driver` | the CUDA driver, which parks it |
 //! | `criu` | calls of CRIU |
+//! | `apart` | work in a process apart |
 //! | `image` | versions in files |
 //! | `written` | the files of the program, at a restart |
 //! | `signals` | signals that are the program's |
 //! | `supervise` | what the supervisor does from the program's start to its end |
 //! | `ask` | what others ask of it |
 
+mod apart;
 mod ask;
 pub mod criu;
 mod directory;
+mod driver;
 mod given;
 pub mod image;
 mod signals;
 mod space;
+mod stop;
 mod supervise;
 mod written;
 

@@ -133,6 +133,12 @@ impl Space {
         )
     }
 
+    /// Ends all processes there.
+    pub(crate) fn end(&self) {
+        // SAFETY: no memory is involved; with the first process all others end.
+        unsafe { libc::kill(self.init.cast_signed(), libc::SIGKILL) };
+    }
+
     /// The processes there: their numbers outside and inside.
     pub(crate) fn processes(&self) -> Result<Vec<(u32, u32)>> {
         let failed = |error: io::Error| Error::system("listing /proc", &error);

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use errors::{Error, ErrorKind, Result};
 use os::lock::Lock;
-use os::memory;
 use os::size;
 use os::socket::{self, Listener, Socket};
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
@@ -27,7 +26,11 @@ use super::given::{self, External, Given};
 use super::image::{self, About};
 use super::signals::Signals;
 use super::space::{Space, FIRST};
+use super::stop;
 use super::written;
+
+/// How long until a driver that could not have the program go on is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// How often versions are made, and how many are kept.
 #[derive(Clone, Copy, Debug)]
@@ -93,11 +96,16 @@ pub fn restart(directory: &Path, version: Option<u32>, pace: Pace) -> Result<Exi
     let about = job.choose(version)?;
     let given = given::anew(&about.externals)?;
     let images = image::images(job.directory.path(), about.version);
+    about.gpu.as_ref().map_or(Ok(()), stop::check_gpu)?;
     written::roll_back(&about.written)?;
     // The numbers of the program's processes are those from FIRST on.
     job.space.next_number(2)?;
     job.criu.restore(&job.space, &images, &job.directory.memory(), &given)?;
     drop(given);
+    if about.gpu.is_some() {
+        // What has no devices can do nothing; the version stays.
+        stop::go_on(&job.space).inspect_err(|_| job.space.end())?;
+    }
     let highest = job.space.processes()?.into_iter().map(|(_, inside)| inside).max();
     job.space.next_number(highest.unwrap_or(FIRST) + 1)?;
     let newest = image::versions(job.directory.path())?.first().map_or(0, |(number, _)| *number);
@@ -179,9 +187,15 @@ impl Job {
         let mut asked: Vec<Socket> = Vec::new();
         let mut writing: Option<Writing> = None;
         let mut last = Instant::now();
+        // When the driver is asked again to have the program go on.
+        let mut again: Option<Instant> = None;
         loop {
             let due = self.pace.every.map(|every| every.saturating_sub(last.elapsed()));
-            let until = if writing.is_none() { due } else { None }.unwrap_or(Duration::MAX);
+            let until = match again {
+                _ if writing.is_some() => Duration::MAX,
+                Some(again) => again.saturating_duration_since(Instant::now()),
+                None => due.unwrap_or(Duration::MAX),
+            };
             let mut files: Vec<BorrowedFd<'_>> =
                 vec![process.as_fd(), self.listener.as_fd(), self.signals.as_fd()];
             files.extend(writing.as_ref().map(|writing| writing.ended.as_fd()));
@@ -206,12 +220,24 @@ impl Job {
                 given::behind(&program.files);
                 return wait(program.outside);
             }
+            if writing.is_some() {
+                continue;
+            }
+            if again.is_some_and(|again| again <= Instant::now()) {
+                again = stop::go_on(&self.space).is_err().then(|| Instant::now() + AGAIN);
+            }
             let is_due = due == Some(Duration::ZERO);
-            if writing.is_some() || asked.is_empty() && !is_due {
+            if asked.is_empty() && (!is_due || again.is_some()) {
                 continue;
             }
             last = Instant::now();
-            match self.checkpoint(&program, newest + 1) {
+            let made = match again {
+                Some(_) => {
+                    Err(Error::new(ErrorKind::System, "the driver has the program stand still"))
+                }
+                None => self.checkpoint(&program, newest + 1, &mut again),
+            };
+            match made {
                 Ok((thread, ended)) => {
                     newest += 1;
                     writing = Some(Writing { thread, ended, asked: std::mem::take(&mut asked) });
@@ -227,11 +253,13 @@ impl Job {
         }
     }
 
-    /// Makes a version while the program stands still, and starts to write it.
+    /// Makes a version while the program stands still, and starts to write it. Where the program does not go on, it is
+    /// to be asked `again`.
     fn checkpoint(
         &self,
         program: &Program,
         version: u32,
+        again: &mut Option<Instant>,
     ) -> Result<(JoinHandle<Result<About>>, OwnedFd)> {
         let mut about = About::new(
             version,
@@ -243,11 +271,16 @@ impl Job {
         let memory = self.directory.memory();
         // What a version that has failed may have left.
         clear(&self.space.path(&memory))?;
-        self.check_room()?;
-        let since = Instant::now();
-        let dumped = self.criu.dump(&self.space, program.root, &memory, &program.externals);
-        about.stopped(since.elapsed());
-        dumped?;
+        let stopped =
+            stop::image(&self.space, &self.criu, program.root, &memory, &program.externals);
+        if let Some(why) = stopped.stuck {
+            log::error!("the program stands still, and is asked each second to go on: {why}");
+            *again = Some(Instant::now() + AGAIN);
+        }
+        if let Some(why) = stopped.failed {
+            return Err(Error::new(ErrorKind::System, why));
+        }
+        (about.stopped_ms, about.gpu) = (stopped.ms, stopped.gpu);
         about.written = written::listed_in(&self.space.path(&memory))?;
         let (ended, end) =
             io::pipe().map_err(|error| Error::system("writing a version", &error))?;
@@ -262,22 +295,6 @@ impl Job {
         };
         let thread = thread::Builder::new().name("veloc-write".to_owned()).spawn(write);
         Ok((thread.map_err(|error| Error::system("writing a version", &error))?, ended.into()))
-    }
-
-    /// An image is in memory until it is written.
-    fn check_room(&self) -> Result<()> {
-        let mut needed = 0;
-        for (process, _) in self.space.processes()? {
-            needed += resident(process);
-        }
-        let free = memory::physical()?.available;
-        if needed <= free {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::NoRoom,
-            format!("the program has {} in memory, and an image of it does not fit into the {} that are free", size::show(needed), size::show(free)),
-        ))
     }
 
     fn end(&self, writing: Writing) {
@@ -308,7 +325,7 @@ fn nothing(directory: &Path) -> Error {
 }
 
 /// Waits for the end of a child.
-fn wait(process: u32) -> Result<ExitStatus> {
+pub(super) fn wait(process: u32) -> Result<ExitStatus> {
     let mut status = 0;
     loop {
         // SAFETY: room for a status.
@@ -320,16 +337,6 @@ fn wait(process: u32) -> Result<ExitStatus> {
             return Err(Error::system("waiting for the program", &error));
         }
     }
-}
-
-/// The bytes of a process that are in memory and no file's.
-fn resident(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let of = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
-    };
-    1024 * (of("RssAnon:").unwrap_or(0) + of("RssShmem:").unwrap_or(0))
 }
 
 /// Removes the files of a directory.

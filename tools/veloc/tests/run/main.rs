@@ -12,7 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use xtask::stage::{stage, Profile, StagedFolders};
 
+mod device;
 mod kills;
 mod mistakes;
 mod outside;
@@ -21,17 +23,32 @@ mod outside;
 static CRIU: LazyLock<Result<PathBuf, String>> =
     LazyLock::new(|| xtask::criu::find().map_err(|error| error.to_string()));
 
+/// The software device.
+static STAGE: LazyLock<StagedFolders> = LazyLock::new(|| stage(Profile::Debug).unwrap());
+
 /// Longer than anything takes: a test that waits so long has found a hang.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A job: a folder in which a program is compiled and run, and its directory of versions.
 struct Job {
     folder: TempDir,
+    program: &'static str,
 }
 
 impl Job {
     /// A job of `steps.c`; `None` if this cannot run here, which is said.
     fn new() -> Option<Job> {
+        Job::of("steps", |_| {})
+    }
+
+    /// A job of `device.c`, on the software device.
+    fn on_device() -> Option<Job> {
+        Job::of("device", |compile| {
+            compile.arg("-L").arg(STAGE.softcuda()).arg("-lcuda");
+        })
+    }
+
+    fn of(program: &'static str, link: impl FnOnce(&mut Command)) -> Option<Job> {
         if let Err(why) = &*CRIU {
             println!("skipped: there is no CRIU: {why}");
             return None;
@@ -41,11 +58,13 @@ impl Job {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run/steps.c");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run");
         let mut compile = Command::new("cc");
-        compile.args(["-O1", "-pthread", "-o", "steps"]).arg(source).current_dir(&folder);
+        compile.args(["-O1", "-pthread", "-o", program]).current_dir(&folder);
+        compile.arg(sources.join(program).with_extension("c"));
+        link(&mut compile);
         assert!(compile.status().unwrap().success());
-        Some(Job { folder })
+        Some(Job { folder, program })
     }
 
     fn path(&self, below: &str) -> PathBuf {
@@ -57,6 +76,7 @@ impl Job {
         let mut command = Command::new(env!("CARGO_BIN_EXE_veloc"));
         command.args(words.split_whitespace()).current_dir(&self.folder);
         command.env("VELOC_CRIU", CRIU.as_ref().unwrap());
+        command.env("LD_LIBRARY_PATH", STAGE.softcuda());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command
     }
@@ -81,10 +101,11 @@ impl Job {
         }
     }
 
-    /// What `steps` prints and writes without anything around it.
+    /// What the program prints and writes without anything around it.
     fn expected(&self, steps: u32) -> (String, String) {
-        let mut command = Command::new("./steps");
+        let mut command = Command::new(format!("./{}", self.program));
         command.args([&steps.to_string(), "expected"]).current_dir(&self.folder);
+        command.env("LD_LIBRARY_PATH", STAGE.softcuda());
         let printed = command.output().unwrap();
         assert!(printed.status.success());
         (String::from_utf8(printed.stdout).unwrap(), self.text("expected"))
