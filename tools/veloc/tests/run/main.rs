@@ -16,6 +16,7 @@ use xtask::stage::{stage, Profile, StagedFolders};
 
 mod device;
 mod kills;
+mod meanwhile;
 mod mistakes;
 mod outside;
 

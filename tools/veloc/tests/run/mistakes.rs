@@ -1,5 +1,7 @@
 //! Bad input, and what must not be done.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::*;
 
 /// What `veloc` with these words says, which must fail.
@@ -124,4 +126,85 @@ fn a_version_that_fails_leaves_the_program_running() {
     assert!(!names.iter().any(|name| name.contains("partial")), "{names:?}");
     running.succeed();
     job.check(&expected);
+}
+
+/// Catches a program that is started, or an image that is trusted, without the CRIU that it needs; and a program that a CRIU
+/// takes along that ends in the middle.
+#[test]
+fn a_criu_that_does_not_work_is_named() {
+    let Some(job) = Job::new() else { return };
+    let script = |text: &str| {
+        let path = job.path("criu.sh");
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let said = |criu: &Path| {
+        let words = "run --dir D ./steps 10 written";
+        let ended = job.veloc(words).env("VELOC_CRIU", criu).output().unwrap();
+        assert_eq!(ended.status.code(), Some(1));
+        String::from_utf8(ended.stderr).unwrap()
+    };
+    let text = said(Path::new("/no/criu"));
+    assert!(text.contains("asking /no/criu for its version: No such file"), "{text}");
+    let text = said(&script("echo Version: 3.17"));
+    assert!(text.contains("criu.sh is CRIU 3.17, older than 4.1"), "{text}");
+    let text = said(&script("echo hello"));
+    assert!(text.contains("criu.sh does not tell its version"), "{text}");
+
+    let criu = script("[ $1 = --version ] && echo Version: 4.1 && exit; kill -9 $$");
+    let expected = job.expected(300);
+    let mut command = job.veloc("run --dir D ./steps 300 written");
+    command.env("VELOC_CRIU", criu).stdout(File::create(job.path("printed")).unwrap());
+    let running = Running(command.spawn().unwrap());
+    job.wait_for_lines("printed", 2);
+    let text = job.checkpoint().unwrap_err();
+    assert!(text.contains("criu dump ended with signal: 9"), "{text}");
+    running.succeed();
+    job.check(&expected);
+}
+
+/// Catches half a version, or a program that a full directory ends.
+#[test]
+fn a_full_directory_is_named() {
+    let Some(job) = Job::new() else { return };
+    let expected = job.expected(600);
+    fs::create_dir(job.path("D")).unwrap();
+    let mount = |words: &[&str]| {
+        assert!(Command::new(words[0])
+            .args(&words[1..])
+            .arg(job.path("D"))
+            .status()
+            .unwrap()
+            .success());
+    };
+    mount(&["mount", "-t", "tmpfs", "-o", "size=256k", "small"]);
+    let running = job.start("run --dir D ./steps 600 written", "printed");
+    job.wait_for_lines("printed", 2);
+    let said = job.checkpoint();
+    let names: Vec<_> =
+        fs::read_dir(job.path("D")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    running.succeed();
+    mount(&["umount", "-l"]);
+    let said = said.unwrap_err();
+    assert!(said.contains("No space left on device") && said.contains("/D/1.partial/"), "{said}");
+    assert!(!names.iter().any(|name| name.to_string_lossy().starts_with('1')), "{names:?}");
+    job.check(&expected);
+}
+
+/// Catches an image that goes on in another program than its own.
+#[test]
+fn another_program_is_refused_by_name() {
+    let Some(job) = Job::new() else { return };
+    let running = job.start("run --dir D ./steps 600 written", "printed");
+    job.wait_for_lines("printed", 2);
+    assert_eq!(job.checkpoint(), Ok(1));
+    running.kill();
+    let mut program = fs::read(job.path("steps")).unwrap();
+    program.extend_from_slice(b"changed");
+    fs::remove_file(job.path("steps")).unwrap();
+    fs::write(job.path("steps"), program).unwrap();
+    fs::set_permissions(job.path("steps"), fs::Permissions::from_mode(0o755)).unwrap();
+    let said = refused(&job, "restart D");
+    assert!(said.contains("steps") && said.contains("size"), "{said}");
 }
