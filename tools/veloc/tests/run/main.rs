@@ -19,6 +19,7 @@ mod kills;
 mod meanwhile;
 mod mistakes;
 mod outside;
+mod same;
 
 /// CRIU, or why there is none.
 static CRIU: LazyLock<Result<PathBuf, String>> =
