@@ -91,6 +91,8 @@ enum Bench {
     Snapshot(host::snapshot::SnapshotOptions),
     /// Measure what arrays in persistent memory cost, and how many iterations a crash loses
     Pmem(host::pmem::PmemOptions),
+    /// Measure what `veloc run` costs a program that knows nothing of it
+    RunOverhead(host::overhead::OverheadOptions),
     /// Put the numbers of HiPC'22 beside those in files of results
     Paper(paper::PaperOptions),
     /// Predict by a model of a node, or compare the model with HiPC'22
@@ -129,6 +131,7 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Engine(options) => host::engine::run(&options),
         Bench::Snapshot(options) => host::snapshot::run(&options),
         Bench::Pmem(options) => host::pmem::run(&options),
+        Bench::RunOverhead(options) => host::overhead::run(&options),
         Bench::Paper(options) => paper::run(&options),
         Bench::Model(options) => model::run(&options),
         Bench::Worker => worker::run(),

@@ -22,6 +22,7 @@ use super::results::{
 
 mod changes;
 pub(super) mod engine;
+pub(super) mod overhead;
 pub(super) mod pages;
 pub(super) mod pmem;
 pub(super) mod snapshot;
