@@ -24,7 +24,7 @@ const PARTIAL: &str = ".partial";
 /// Raised with each change that readers of before do not understand.
 const FORMAT: u32 = 1;
 /// Images are copied in pieces of this size in bytes.
-const PIECE: usize = 1 << 20;
+const PIECE: usize = 256 << 10;
 
 /// A file of a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
