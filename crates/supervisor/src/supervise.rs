@@ -10,6 +10,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -145,11 +146,9 @@ struct Job {
 
 /// A version whose files are being written.
 struct Writing {
-    thread: JoinHandle<Result<About>>,
+    thread: JoinHandle<Result<()>>,
     /// Readable once the thread has ended.
     ended: OwnedFd,
-    /// Who has asked for it.
-    asked: Vec<Socket>,
 }
 
 impl Job {
@@ -213,7 +212,7 @@ impl Job {
             }
             if has_ended || ready.get(3) == Some(&true) {
                 if let Some(writing) = writing.take() {
-                    self.end(writing);
+                    end(writing);
                 }
             }
             if has_ended {
@@ -231,36 +230,32 @@ impl Job {
                 continue;
             }
             last = Instant::now();
+            let asked = Arc::new(std::mem::take(&mut asked));
             let made = match again {
                 Some(_) => {
-                    Err(Error::new(ErrorKind::System, "the driver has the program stand still"))
+                    let why = "the driver has the program stand still";
+                    Err(Error::new(ErrorKind::System, why))
                 }
                 None => self.checkpoint(&program, newest + 1, &mut again),
             };
-            match made {
-                Ok((thread, ended)) => {
+            match made.and_then(|about| self.write(about, Arc::clone(&asked))) {
+                Ok(begun) => {
                     newest += 1;
-                    writing = Some(Writing { thread, ended, asked: std::mem::take(&mut asked) });
+                    writing = Some(begun);
                 }
-                Err(error) => {
-                    if asked.is_empty() {
-                        log::warn!("no version was made: {error}");
-                    }
-                    let error = Err(error);
-                    asked.drain(..).for_each(|socket| ask::answer(&socket, &error));
-                }
+                Err(error) => tell(&asked, Err(error)),
             }
         }
     }
 
-    /// Makes a version while the program stands still, and starts to write it. Where the program does not go on, it is
-    /// to be asked `again`.
+    /// Makes the images of a version while the program stands still. Where the program does not go on, it is to be asked
+    /// `again`.
     fn checkpoint(
         &self,
         program: &Program,
         version: u32,
         again: &mut Option<Instant>,
-    ) -> Result<(JoinHandle<Result<About>>, OwnedFd)> {
+    ) -> Result<About> {
         let mut about = About::new(
             version,
             &program.command,
@@ -282,41 +277,51 @@ impl Job {
         }
         (about.stopped_ms, about.gpu) = (stopped.ms, stopped.gpu);
         about.written = written::listed_in(&self.space.path(&memory))?;
-        let (ended, end) =
-            io::pipe().map_err(|error| Error::system("writing a version", &error))?;
-        let (directory, from) = (self.directory.path().to_owned(), self.space.path(&memory));
+        Ok(about)
+    }
+
+    /// Starts to write a version's files, and to tell whoever has `asked` once they are there.
+    fn write(&self, about: About, asked: Arc<Vec<Socket>>) -> Result<Writing> {
+        let failed = |error: io::Error| Error::system("writing a version", &error);
+        let (ended, end) = io::pipe().map_err(failed)?;
+        let directory = self.directory.path().to_owned();
+        let from = self.space.path(&self.directory.memory());
         let keep = self.pace.keep;
         let write = move || {
             let written = image::write(&directory, &from, about);
-            let cleared = clear(&from);
-            let pruned = image::prune(&directory, if written.is_ok() { keep } else { usize::MAX });
+            let keep = if written.is_ok() { keep } else { usize::MAX };
+            tell(&asked, written);
+            let cleared = clear(&from).and(image::prune(&directory, keep));
             drop(end);
-            cleared.and(pruned).and(written)
+            cleared
         };
         let thread = thread::Builder::new().name("veloc-write".to_owned()).spawn(write);
-        Ok((thread.map_err(|error| Error::system("writing a version", &error))?, ended.into()))
+        Ok(Writing { thread: thread.map_err(failed)?, ended: ended.into() })
     }
+}
 
-    fn end(&self, writing: Writing) {
-        let about = writing
-            .thread
-            .join()
-            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "writing a version panicked")));
-        match &about {
-            Ok(about) => log::info!(
-                "version {} is written: {}, stopped for {:.0} ms",
-                about.version,
-                size::show(about.bytes()),
-                about.stopped_ms
-            ),
-            Err(error) if writing.asked.is_empty() => {
-                log::warn!("a version was not written: {error}")
-            }
-            Err(_) => {}
-        }
-        let result = about.map(|about| about.version);
-        writing.asked.iter().for_each(|socket| ask::answer(socket, &result));
+/// Waits until a version is written, and those that are too many are removed.
+fn end(writing: Writing) {
+    let panicked = |_| Err(Error::new(ErrorKind::Internal, "writing a version panicked"));
+    if let Err(error) = writing.thread.join().unwrap_or_else(panicked) {
+        log::warn!("what is left of earlier versions was not removed: {error}");
     }
+}
+
+/// Tells whoever has asked for a version, or else the log, what has become of it.
+fn tell(asked: &[Socket], version: Result<About>) {
+    match &version {
+        Ok(about) => log::info!(
+            "version {} is written: {}, stopped for {:.0} ms",
+            about.version,
+            size::show(about.bytes()),
+            about.stopped_ms
+        ),
+        Err(error) if asked.is_empty() => log::warn!("no version was made: {error}"),
+        Err(_) => {}
+    }
+    let result = version.map(|about| about.version);
+    asked.iter().for_each(|socket| ask::answer(socket, &result));
 }
 
 fn nothing(directory: &Path) -> Error {
