@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_uint};
 use super::entry::{enter, give, CallNeeds};
 use crate::abi::ResultCode;
 use crate::checkpoint::{self, Order};
-use crate::status::{DriverResult, ErrorCode};
+use crate::status::ErrorCode;
 
 /// `CUcheckpointLockArgs`.
 #[repr(C)]
@@ -27,14 +27,23 @@ pub struct ProcessArgs {
     pub reserved: [u64; 8],
 }
 
+/// Gives an order whose arguments are all reserved.
+///
 /// # Safety
 /// `args` must be null or readable.
-unsafe fn check(args: *const ProcessArgs) -> DriverResult {
-    // SAFETY: the caller vouches for it.
-    match unsafe { args.as_ref() } {
-        Some(args) if args.reserved != [0; 8] => Err(ErrorCode::INVALID_VALUE),
-        _ => Ok(()),
-    }
+unsafe fn order(
+    name: &'static str,
+    pid: c_int,
+    args: *const ProcessArgs,
+    order: Order,
+) -> ResultCode {
+    enter(name, CallNeeds::Nothing, |_| {
+        // SAFETY: the caller vouches for `args`.
+        match unsafe { args.as_ref() } {
+            Some(args) if args.reserved != [0; 8] => Err(ErrorCode::INVALID_VALUE),
+            _ => checkpoint::give(pid, order, 0),
+        }
+    })
 }
 
 /// Has the calls of a process wait, once those that it is in are done.
@@ -62,11 +71,8 @@ pub unsafe extern "C" fn cuCheckpointProcessCheckpoint(
     pid: c_int,
     args: *const ProcessArgs,
 ) -> ResultCode {
-    enter("cuCheckpointProcessCheckpoint", CallNeeds::Nothing, |_| {
-        // SAFETY: the caller vouches for `args`.
-        unsafe { check(args) }?;
-        checkpoint::give(pid, Order::Checkpoint, 0)
-    })
+    // SAFETY: the caller vouches for `args`.
+    unsafe { order("cuCheckpointProcessCheckpoint", pid, args, Order::Checkpoint) }
 }
 
 /// Gives a checkpointed process its devices back; it stays locked.
@@ -78,11 +84,8 @@ pub unsafe extern "C" fn cuCheckpointProcessRestore(
     pid: c_int,
     args: *const ProcessArgs,
 ) -> ResultCode {
-    enter("cuCheckpointProcessRestore", CallNeeds::Nothing, |_| {
-        // SAFETY: the caller vouches for `args`.
-        unsafe { check(args) }?;
-        checkpoint::give(pid, Order::Restore, 0)
-    })
+    // SAFETY: the caller vouches for `args`.
+    unsafe { order("cuCheckpointProcessRestore", pid, args, Order::Restore) }
 }
 
 /// Lets the calls of a locked process go on.
@@ -94,11 +97,8 @@ pub unsafe extern "C" fn cuCheckpointProcessUnlock(
     pid: c_int,
     args: *const ProcessArgs,
 ) -> ResultCode {
-    enter("cuCheckpointProcessUnlock", CallNeeds::Nothing, |_| {
-        // SAFETY: the caller vouches for `args`.
-        unsafe { check(args) }?;
-        checkpoint::give(pid, Order::Unlock, 0)
-    })
+    // SAFETY: the caller vouches for `args`.
+    unsafe { order("cuCheckpointProcessUnlock", pid, args, Order::Unlock) }
 }
 
 /// The state of a process: running (0), locked (1) or checkpointed (2).

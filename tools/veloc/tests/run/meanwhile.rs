@@ -10,15 +10,14 @@ fn timers_signals_and_children_go_on() {
     let steps = 300;
     let expected = job.expected(steps);
     let mut running = job.start(&format!("run --dir D ./meanwhile {steps} written"), "printed");
-    for kill in 0..3 {
+    for _ in 0..2 {
         let lines = job.text("printed").lines().count();
-        job.wait_for_lines("printed", (lines + 5).min(steps as usize));
-        let said = job.checkpoint();
-        println!("{said:?}");
-        if said.is_ok() && kill == 2 {
-            running.kill();
-            running = job.start("restart D", "other");
-        }
+        job.wait_for_lines("printed", lines + 5);
+        // A process that ends while CRIU looks at it can have a version fail, but not each.
+        let made = (0..20).find_map(|_| job.checkpoint().map_err(|said| println!("{said}")).ok());
+        assert!(made.is_some());
+        running.kill();
+        running = job.start("restart D", "other");
     }
     running.succeed();
     job.check(&expected);
