@@ -107,7 +107,15 @@ impl Criu {
         for (_, words) in given {
             options.extend(["--inherit-fd".into(), words.into()]);
         }
-        self.call(space, "restore", images, logs, &options)
+        let call = || self.call(space, "restore", images, logs, &options);
+        match call() {
+            // A restore that was killed had given a file without a name one for a moment. CRIU has removed it now.
+            Err(error) if error.to_string().contains("ghost") => {
+                space.reap()?;
+                call()
+            }
+            done => done,
+        }
     }
 
     fn call(

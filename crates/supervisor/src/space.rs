@@ -139,6 +139,15 @@ impl Space {
         unsafe { libc::kill(self.init.cast_signed(), libc::SIGKILL) };
     }
 
+    /// Takes note of the end of this process's children there, whose numbers are free afterwards.
+    pub(crate) fn reap(&self) -> Result<()> {
+        for (outside, _) in self.processes()?.into_iter().filter(|(_, inside)| *inside >= FIRST) {
+            // SAFETY: no memory is involved. What is no child is not waited for.
+            unsafe { libc::waitpid(outside.cast_signed(), std::ptr::null_mut(), 0) };
+        }
+        Ok(())
+    }
+
     /// The processes there: their numbers outside and inside.
     pub(crate) fn processes(&self) -> Result<Vec<(u32, u32)>> {
         let failed = |error: io::Error| Error::system("listing /proc", &error);

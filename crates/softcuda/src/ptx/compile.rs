@@ -79,7 +79,8 @@ fn folder() -> Result<PathBuf, String> {
 }
 
 fn compile(code: &str, folder: &Path) -> Result<PathBuf, String> {
-    let library = folder.join("kernels.so");
+    // Named as the folder: CRIU makes a file whose folder is gone in the one above, by this name.
+    let library = folder.join(folder.file_name().unwrap_or_default()).with_extension("so");
     // Like a GPU: a product is rounded before a sum is computed from it.
     let flags = ["-O2", "-shared", "-fPIC", "-ffp-contract=off", "-fwrapv", "-w", "-x", "c", "-"];
     let mut compiler = Command::new("cc");

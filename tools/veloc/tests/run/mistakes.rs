@@ -164,6 +164,27 @@ fn a_criu_that_does_not_work_is_named() {
     job.check(&expected);
 }
 
+/// Catches a version that cannot be restarted from since a restart was killed that had made the program's file without a name
+/// under one.
+#[test]
+fn what_a_killed_restart_left_is_not_in_the_way() {
+    let Some(job) = Job::new() else { return };
+    let expected = job.expected(300);
+    let running = job.start("run --dir D ./steps 300 written", "printed");
+    job.wait_for_lines("printed", 2);
+    assert_eq!(job.checkpoint(), Ok(1));
+    let program = children(running.0.id())[1];
+    let mut open = fs::read_dir(format!("/proc/{program}/fd"))
+        .unwrap()
+        .filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    let unnamed =
+        open.find_map(|path| Some(path.to_str()?.strip_suffix(" (deleted)")?.to_owned())).unwrap();
+    running.kill();
+    fs::write(format!("{unnamed}.cr.1.ghost"), "half of").unwrap();
+    job.start("restart D", "other").succeed();
+    job.check(&expected);
+}
+
 /// Catches half a version, or a program that a full directory ends.
 #[test]
 fn a_full_directory_is_named() {
