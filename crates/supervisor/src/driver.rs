@@ -10,6 +10,7 @@ use std::ptr;
 use errors::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+use super::mapped::mapped;
 use super::space::Space;
 
 /// How long the driver waits for calls under way in a process, in milliseconds.
@@ -77,7 +78,7 @@ impl Users {
     pub(crate) fn of(space: &Space) -> Result<Option<Users>> {
         let mut found: Option<Users> = None;
         for process in space.processes()? {
-            let Some(path) = loaded_by(process.0) else { continue };
+            let Some(path) = mapped(process.0, "libcuda.so") else { continue };
             let users = match &mut found {
                 Some(users) => users,
                 None => found.insert(Users { driver: Driver::open(&path)?, processes: Vec::new() }),
@@ -145,8 +146,14 @@ impl Users {
     }
 }
 
+/// Whether this node's driver can park processes; `None` if there is no driver.
+pub fn can_park() -> Option<bool> {
+    let driver = Driver::load(Path::new("libcuda.so.1")).ok()?;
+    Some(driver.function::<OfProcess>("cuCheckpointProcessCheckpoint").is_ok())
+}
+
 impl Driver {
-    fn open(path: &Path) -> Result<Driver> {
+    fn load(path: &Path) -> Result<Driver> {
         let name = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| Error::invalid(format!("the path {} has a null byte", path.display())))?;
         // SAFETY: a driver's library, which the program has loaded as well.
@@ -157,7 +164,11 @@ impl Driver {
             let why = why.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
             return Err(Error::new(ErrorKind::System, format!("loading the driver: {why}")));
         }
-        let driver = Driver { path: path.to_owned(), library };
+        Ok(Driver { path: path.to_owned(), library })
+    }
+
+    fn open(path: &Path) -> Result<Driver> {
+        let driver = Driver::load(path)?;
         let init: unsafe extern "C" fn(u32) -> u32 = driver.function("cuInit")?;
         // SAFETY: the function of this name.
         driver.check("cuInit", unsafe { init(0) })?;
@@ -238,17 +249,4 @@ impl Driver {
         let driver = format!("{} CUDA {}.{}", module.trim(), version / 1000, version % 1000 / 10);
         Ok(Gpu { library: self.path.clone(), driver: driver.trim().to_owned(), cards })
     }
-}
-
-/// The driver's library that a process has loaded.
-fn loaded_by(process: u32) -> Option<PathBuf> {
-    let maps = fs::read(format!("/proc/{process}/maps")).ok()?;
-    let paths = maps.split(|byte| *byte == b'\n').filter_map(|line| {
-        let start = line.iter().position(|byte| *byte == b'/')?;
-        Some(Path::new(std::ffi::OsStr::from_bytes(&line[start..])))
-    });
-    let is_driver = |path: &&Path| {
-        path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"libcuda.so"))
-    };
-    paths.into_iter().find(is_driver).map(Path::to_owned)
 }

@@ -8,6 +8,7 @@
 //! | `given` | the descriptors that it is given |
 //! | `stop` | the time for which the program stands still |
 //! | `driver` | the CUDA driver, which parks it |
+//! | `mapped` | the libraries that a process has loaded |
 //! | `criu` | calls of CRIU |
 //! | `apart` | work in a process apart |
 //! | `image` | versions in files |
@@ -23,6 +24,7 @@ mod directory;
 mod driver;
 mod given;
 pub mod image;
+mod mapped;
 mod signals;
 mod space;
 mod stop;
@@ -30,4 +32,5 @@ mod supervise;
 mod written;
 
 pub use ask::{checkpoint, is_job, is_running};
+pub use driver::can_park;
 pub use supervise::{restart, run, Pace};

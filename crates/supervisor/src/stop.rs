@@ -13,6 +13,7 @@ use super::apart::apart;
 use super::criu::Criu;
 use super::driver::{Gpu, Users};
 use super::given::External;
+use super::mapped::mapped;
 use super::space::Space;
 
 /// A program that has stood still.
@@ -45,7 +46,7 @@ pub(crate) fn image(
 ) -> Stopped {
     let text = |result: Result<()>| result.err().map(|error| error.to_string());
     let stop = || {
-        let found = Users::of(space).and_then(|users| {
+        let found = refuse_mpi(space).and_then(|()| Users::of(space)).and_then(|users| {
             let gpu = users.as_ref().map(Users::gpu).transpose()?;
             Ok((users, gpu))
         });
@@ -81,6 +82,16 @@ pub(crate) fn go_on(space: &Space) -> Result<()> {
 /// What differs.
 pub(crate) fn check_gpu(gpu: &Gpu) -> Result<()> {
     apart("looking at the GPU", || gpu.check_here())
+}
+
+/// A process of an MPI program goes back alone, and the messages of the others do not.
+fn refuse_mpi(space: &Space) -> Result<()> {
+    for (outside, inside) in space.processes()? {
+        if let Some(library) = mapped(outside, "libmpi") {
+            return Err(Error::invalid(format!("process {inside} uses MPI ({}), and veloc run does not make versions of MPI programs: call VELOC_Checkpoint in it", library.display())));
+        }
+    }
+    Ok(())
 }
 
 /// An image is in memory until it is written.

@@ -13,8 +13,8 @@ const CAPABILITIES: [(u32, &str); 3] =
     [(21, "CAP_SYS_ADMIN"), (40, "CAP_CHECKPOINT_RESTORE"), (19, "CAP_SYS_PTRACE")];
 
 /// Looks for CRIU and for capabilities. Programs that use the library itself need neither.
-pub(super) fn look() -> [Finding; 2] {
-    [criu(), capabilities()]
+pub(super) fn look() -> Vec<Finding> {
+    [criu(), capabilities()].into_iter().chain(driver()).collect()
 }
 
 fn criu() -> Finding {
@@ -42,6 +42,15 @@ fn criu() -> Finding {
         }
         Err(error) => found.note(format!("criu check cannot be run: {error}")),
     }
+}
+
+fn driver() -> Option<Finding> {
+    let finding = |found: &str| Finding::ok(AREA, "programs on a GPU", found);
+    Some(match supervisor::can_park()? {
+        true => finding("the driver can take them off it and put them back"),
+        false => finding("the driver cannot take them off it")
+            .note("one of CUDA 12.8 or newer has cuCheckpointProcessCheckpoint"),
+    })
 }
 
 fn capabilities() -> Finding {

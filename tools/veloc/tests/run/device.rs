@@ -2,10 +2,10 @@
 
 use super::*;
 
-/// Has the program of a job run, with this in its supervisor's environment, and in the program's.
+/// Has the program of a job run, with this in its supervisor's environment; failures are not for the program.
 fn start(job: &Job, environment: (&str, &str), words: &str) -> Running {
     let output = File::create(job.path("printed")).unwrap();
-    let mut command = job.veloc(&format!("run --dir D ./device {words}"));
+    let mut command = job.veloc(&format!("run --dir D env -u SOFTCUDA_FAIL ./device {words}"));
     command.env(environment.0, environment.1).stdout(output);
     let mut running = Running(command.spawn().unwrap());
     let mut has_ended = false;
@@ -25,6 +25,7 @@ fn a_driver_that_refuses_leaves_the_program_running() {
     let Some(job) = Job::on_device() else { return };
     let expected = job.expected(200);
     let functions = [
+        "cuInit",
         "cuDriverGetVersion",
         "cuDeviceGetCount",
         "cuDeviceGetName",

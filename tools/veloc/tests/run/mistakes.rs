@@ -185,6 +185,27 @@ fn what_a_killed_restart_left_is_not_in_the_way() {
     job.check(&expected);
 }
 
+/// Catches a version of one process of an MPI program, whose messages a restart would not have.
+#[test]
+fn mpi_is_refused_by_name() {
+    let Some(job) = Job::of("steps", |compile| {
+        let folder = compile.get_current_dir().unwrap().to_owned();
+        let mut library = Command::new("cc");
+        library.args(["-shared", "-o", "libmpi.so.40", "-x", "c", "/dev/null"]);
+        assert!(library.current_dir(&folder).status().unwrap().success());
+        compile.args(["-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", "libmpi.so.40"]);
+    }) else {
+        return;
+    };
+    let expected = job.expected(100);
+    let running = job.start("run --dir D ./steps 100 written", "printed");
+    job.wait_for_lines("printed", 2);
+    let said = job.checkpoint().unwrap_err();
+    assert!(said.contains("process 1000 uses MPI (") && said.contains("/libmpi.so.40)"), "{said}");
+    running.succeed();
+    job.check(&expected);
+}
+
 /// Catches half a version, or a program that a full directory ends.
 #[test]
 fn a_full_directory_is_named() {
