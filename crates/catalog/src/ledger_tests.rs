@@ -8,7 +8,13 @@ use proptest::prelude::*;
 const IDENTITY: Identity = Identity { run: u64::MAX - 3, generation: 5 };
 
 fn record(id: Id, regions: usize, extents: usize) -> Record<'static> {
-    let region = |i| Region { id: i as i32 - 3, size: 7 * i as u64, part: Part::Host, offset: 1 };
+    let region = |i| Region {
+        id: i as i32 - 3,
+        size: 7 * i as u64,
+        part: Part::Host,
+        offset: 1,
+        decoded: None,
+    };
     let extent = |i| Extent { offset: 512 * i as u64, len: 512 };
     Record {
         id,

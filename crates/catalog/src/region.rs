@@ -1,5 +1,6 @@
 //! The contents of a checkpoint: its regions, and the parts that its bytes travel in.
 
+use format::header::Size;
 use serde::{Deserialize, Serialize};
 
 /// Names one capture. Larger is younger: the order of eviction and of flushes.
@@ -35,4 +36,18 @@ pub struct Region {
     pub part: Part,
     /// Where its bytes start in that part.
     pub offset: u64,
+    /// Its bytes when it is decoded; `None`: it is not encoded.
+    pub decoded: Option<u64>,
+}
+
+impl Region {
+    /// Its bytes, stored and decoded.
+    pub fn stored(&self) -> Size {
+        Size { stored: self.size, decoded: self.decoded }
+    }
+
+    /// The bytes that memory for it has.
+    pub fn len_in_memory(&self) -> u64 {
+        self.decoded.unwrap_or(self.size)
+    }
 }

@@ -6,7 +6,7 @@ use super::capture::{Captured, Taking};
 use super::way::Ways;
 use super::{Client, Phase, Selection};
 use errors::{Error, Result};
-use format::header::encoded_len;
+use format::header::Header;
 use format::names;
 use trace::Activity;
 
@@ -174,8 +174,8 @@ impl Client {
         }
         match self.phase.take() {
             Phase::Checkpoint { open, routed: None, .. } => {
-                let sizes = open.regions.iter().map(|region| region.size);
-                let len = sizes.sum::<u64>() + encoded_len(open.regions.len()) as u64;
+                let sizes = open.regions.iter().map(|region| (region.id, region.stored()));
+                let len = Header::new(sizes.collect()).map_or(0, |header| header.file_len());
                 let id = open.id;
                 let committed = self.engine.capturing().commit(open);
                 self.deltas.end(committed.is_ok());

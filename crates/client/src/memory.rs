@@ -86,7 +86,8 @@ impl<'a> CallMemory<'a> {
             true => Capture::Lent,
             false => Capture::Copy,
         };
-        let place = Place { id, address: region.address, len, kind, part: part_of(kind), capture };
+        let (address, part) = (region.address, part_of(kind));
+        let place = Place { id, address, len, kind, part, capture, decoded: None };
         if region.part == Part::Device && place.part == Part::Host && len > 0 {
             return Err(Error::invalid(format!(
                 "region {id}: the device memory at {:#x} that was protected is not known to the \

@@ -179,8 +179,9 @@ impl Capturing<'_> {
                 Some(region) => region.size += place.len,
                 None => {
                     *len = u64::next_multiple_of(*len, ALIGNMENT);
-                    let (id, size, part, offset) = (place.id, place.len, place.part, *len);
-                    regions.push(Region { id, size, part, offset });
+                    let (id, part, offset) = (place.id, place.part, *len);
+                    let (size, decoded) = (place.len, place.decoded);
+                    regions.push(Region { id, size, part, offset, decoded });
                 }
             }
             offsets.push(*len);

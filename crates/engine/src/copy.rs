@@ -110,7 +110,13 @@ impl Shared {
         let since = Instant::now();
         let store = self.store(source.level)?;
         for (start, place) in wanted {
-            let region = Region { id: place.id, size: place.len, part: place.part, offset: 0 };
+            let region = Region {
+                id: place.id,
+                size: place.len,
+                part: place.part,
+                offset: 0,
+                decoded: None,
+            };
             let mut target = self.target(&region, place, true);
             let mut put = |bytes: &[u8]| match &mut target {
                 Target::Taken(_, take) => take(bytes),

@@ -78,7 +78,15 @@ impl Job {
         let device = &self.engine.shared.device_side.attached().unwrap().device;
         let (address, len) = (self.memory.base(), self.len as u64);
         let kind = Pointer::classify(device, address, len).unwrap();
-        Place { id: 1, address, len, kind, part: catalog::Part::Device, capture: Capture::Copy }
+        Place {
+            id: 1,
+            address,
+            len,
+            kind,
+            part: catalog::Part::Device,
+            capture: Capture::Copy,
+            decoded: None,
+        }
     }
 
     fn checkpoint(&mut self, version: i32) -> Result<()> {

@@ -199,7 +199,7 @@ impl Job {
         };
         let room: Vec<u64> =
             cut(&extents, 0, LEN).flat_map(|e| e.offset..e.offset + e.len).collect();
-        let region = Region { id: 0, size: LEN, part, offset: 0 };
+        let region = Region { id: 0, size: LEN, part, offset: 0, decoded: None };
         let mut arriving = [false; 2];
         if deferred {
             arriving[part as usize] = true;

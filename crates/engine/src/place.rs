@@ -6,6 +6,7 @@ use catalog::Part;
 use device::{Pointer, PAGEABLE};
 use errors::{Error, Result};
 use format::delta;
+use format::header::Size;
 use os::access;
 use policy::capture::Capture;
 
@@ -24,6 +25,8 @@ pub struct Place {
     pub part: Part,
     /// How its bytes get to the host buffer.
     pub capture: Capture,
+    /// Its bytes when they are decoded; `None`: they are not encoded.
+    pub decoded: Option<u64>,
 }
 
 impl Place {
@@ -36,7 +39,13 @@ impl Place {
             kind: PAGEABLE,
             part: Part::Host,
             capture: Capture::Copy,
+            decoded: None,
         }
+    }
+
+    /// Its bytes, stored and decoded.
+    pub(super) fn stored(&self) -> Size {
+        Size { stored: self.len, decoded: self.decoded }
     }
 
     /// Whether it belongs to the region that the place before it, with this id, began: what has changed since a base
@@ -70,12 +79,12 @@ pub fn check_mapped<'a>(places: impl Iterator<Item = &'a Place>) -> Result<()> {
 }
 
 /// The ids and sizes of the regions in these places, in order.
-pub(super) fn sizes(places: &[Place]) -> Vec<(i32, u64)> {
-    let mut sizes: Vec<(i32, u64)> = Vec::with_capacity(places.len());
+pub(super) fn sizes(places: &[Place]) -> Vec<(i32, Size)> {
+    let mut sizes: Vec<(i32, Size)> = Vec::with_capacity(places.len());
     for place in places {
         match sizes.last_mut().filter(|(id, _)| place.continues(*id)) {
-            Some((_, size)) => *size += place.len,
-            None => sizes.push((place.id, place.len)),
+            Some((_, size)) => size.stored += place.len,
+            None => sizes.push((place.id, place.stored())),
         }
     }
     sizes

@@ -52,6 +52,7 @@ fn stored_regions(header: Option<&Decoded>, part_of: impl Fn(i32) -> Part) -> Ar
             size: region.size,
             part: part_of(region.id),
             offset: 0,
+            decoded: region.decoded,
         })
         .collect()
 }

@@ -12,7 +12,7 @@ use ::files::{Output, Written};
 use catalog::{FileLevel, Id, Region};
 use device::{Pointer, PAGEABLE};
 use errors::Result;
-use format::header::Header;
+use format::header::{Header, Size};
 use os::files;
 use policy::slice::SLICE;
 use trace::metrics::Stop;
@@ -27,7 +27,7 @@ pub(crate) struct Spool {
     /// The header of the expected regions, which is at the beginning of the file.
     expected: Vec<u8>,
     /// The id, size and offset of each written region, in the order of writing.
-    written: Vec<(i32, u64, u64)>,
+    written: Vec<(i32, Size, u64)>,
     /// Whether other bytes follow that could not be removed.
     spoilt: bool,
     /// The persistent file, if it is written at the same time.
@@ -41,7 +41,7 @@ impl Spool {
         level: FileLevel,
         name: &str,
         version: i32,
-        expected: Vec<(i32, u64)>,
+        expected: Vec<(i32, Size)>,
     ) -> Result<Spool> {
         shared.file_side.await_earlier_jobs();
         shared.succession.may_write()?;
@@ -133,7 +133,7 @@ impl Spool {
             output.put(&header.encode())?;
             for region in header.places() {
                 if let Some(&(_, size, from)) = written.iter().find(|w| w.0 == region.id) {
-                    copy_range(old, output, from, size)?;
+                    copy_range(old, output, from, size.stored)?;
                 }
             }
             Ok(())
@@ -145,7 +145,7 @@ impl Spool {
             self.written.sort_unstable_by_key(|written| written.0);
             for written in &mut self.written {
                 written.2 = at;
-                at += written.1;
+                at += written.1.stored;
             }
             (self.expected, self.spoilt) = (encoded, false);
         }
@@ -201,7 +201,7 @@ impl Capturing<'_> {
             if let Some(source) = &sources[region.part as usize] {
                 self.shared.read_memory(source, region, |bytes| spool.output.put(bytes))?;
             }
-            spool.written.push((region.id, region.size, at));
+            spool.written.push((region.id, region.stored(), at));
         }
         Ok(())
     }
@@ -246,8 +246,8 @@ impl Capturing<'_> {
                 }
             }
             match spool.written.last_mut().filter(|(id, ..)| place.continues(*id)) {
-                Some((_, size, _)) => *size += place.len,
-                None => spool.written.push((place.id, place.len, at)),
+                Some((_, size, _)) => size.stored += place.len,
+                None => spool.written.push((place.id, place.stored(), at)),
             }
             total += place.len;
         }
@@ -260,8 +260,6 @@ impl Capturing<'_> {
         Ok(())
     }
 }
-
-impl Shared {}
 
 /// Writes the file of a checkpoint with these regions, all in plain memory.
 pub(super) fn put_regions(output: &mut Output, places: &[Place]) -> Result<()> {

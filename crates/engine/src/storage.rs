@@ -443,7 +443,7 @@ fn write_file(
     if shared.write_changed(job, &mut put)?.is_some() {
         return Ok(());
     }
-    let header = Header::new(job.regions.iter().map(|r| (r.id, r.size)).collect())?;
+    let header = Header::new(job.regions.iter().map(|r| (r.id, r.stored())).collect())?;
     put(&header.encode())?;
     for region in job.regions.iter() {
         let Some(source) = &job.memory[region.part as usize] else {

@@ -27,7 +27,7 @@ impl Capturing<'_> {
         let mut spool = match open.spool.take() {
             Some(spool) => spool,
             None => {
-                let captured = open.regions.iter().map(|region| (region.id, region.size));
+                let captured = open.regions.iter().map(|region| (region.id, region.stored()));
                 let now = sizes(places);
                 let expected: Vec<_> = captured.chain(now).collect();
                 self.finish_deferred(open)?;
@@ -87,9 +87,10 @@ impl Capturing<'_> {
         let regions = sizes(&places).into_iter();
         open.regions.extend(regions.map(|(id, size)| Region {
             id,
-            size,
+            size: size.stored,
             part: part(id),
             offset: 0,
+            decoded: size.decoded,
         }));
         Ok(())
     }

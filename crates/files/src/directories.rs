@@ -106,7 +106,7 @@ mod tests {
         );
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let open = || Files::open(&config, 0).unwrap();
-        let header = format::header::Header::new(vec![]).unwrap().encode();
+        let header = format::header::Header::new(Vec::<(i32, u64)>::new()).unwrap().encode();
         let sum = format::checksum::Checksum::of(&header);
         fs::write(open().places().scratch_path("x", 1).unwrap(), header).unwrap();
         fs::write(folder.path().join("m/x-0-1.dat.chksum"), sum.as_bytes()).unwrap();

@@ -374,7 +374,8 @@ impl Image {
                 let what = format!("{about}, which has no region {} of that size", sparse.id);
                 return Err(within(corrupt(what)));
             }
-            let added = RegionPosition { id: sparse.id, size: sparse.size, offset: begin };
+            let added =
+                RegionPosition { id: sparse.id, size: sparse.size, decoded: None, offset: begin };
             header.add(added).map_err(within)?;
             regions.push((begin, at, sparse.clone()));
             at += sparse.runs.iter().map(|run| run.end - run.start).sum::<u64>();

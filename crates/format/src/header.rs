@@ -4,6 +4,9 @@
 //! ascending by signed id. The regions' bytes follow in that order up to the end of the file. There is
 //! no magic number and no checksum, so [`Header::decode`] only accepts what could have been written this
 //! way and matches the file's length.
+//!
+//! Where a region is encoded (`VELOC_Mem_compress`), the count has its highest bit set, so that other readers refuse the
+//! file, and each region has a third number: the bytes that it has when it is decoded, or `u64::MAX` if it is not encoded.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -23,13 +26,35 @@ const COUNT_LEN: usize = 8;
 /// Length of one region's id and size in bytes.
 const ENTRY_LEN: usize = 12;
 
+/// The same where a region is encoded, and what the count has then.
+const LONG_ENTRY_LEN: usize = 20;
+const HAS_ENCODED: u64 = 1 << 63;
+
+/// The third number of a region that is not encoded.
+const NOT_ENCODED: u64 = u64::MAX;
+
 /// The most regions of a checkpoint: as many as there are ids.
 const MOST_REGIONS: u64 = 1 << 32;
+
+/// The bytes of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// In the checkpoint.
+    pub stored: u64,
+    /// When it is decoded; `None`: it is not encoded.
+    pub decoded: Option<u64>,
+}
+
+impl From<u64> for Size {
+    fn from(stored: u64) -> Size {
+        Size { stored, decoded: None }
+    }
+}
 
 /// The regions of a checkpoint, and their sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    regions: Vec<(i32, u64)>,
+    regions: Vec<(i32, Size)>,
 }
 
 /// The position of one region in a checkpoint file.
@@ -39,6 +64,8 @@ pub struct RegionPosition {
     pub id: i32,
     /// Its length in bytes.
     pub size: u64,
+    /// Its length when it is decoded; `None`: it is not encoded.
+    pub decoded: Option<u64>,
     /// The offset of its first byte from the start of the file, in bytes.
     pub offset: u64,
 }
@@ -49,9 +76,25 @@ pub struct Decoded {
     regions: Vec<RegionPosition>,
 }
 
-/// The length of an encoded header of `regions` regions, in bytes.
-pub const fn encoded_len(regions: usize) -> usize {
-    COUNT_LEN + regions * ENTRY_LEN
+/// How the entries of a header are laid out.
+#[derive(Clone, Copy)]
+struct Layout {
+    entry: usize,
+}
+
+impl Layout {
+    fn of(has_encoded: bool) -> Layout {
+        Layout { entry: if has_encoded { LONG_ENTRY_LEN } else { ENTRY_LEN } }
+    }
+
+    /// The layout that a count says, and the count.
+    fn of_count(count: u64) -> (Layout, u64) {
+        (Layout::of(count & HAS_ENCODED != 0), count & !HAS_ENCODED)
+    }
+
+    fn len(self, regions: usize) -> usize {
+        COUNT_LEN + regions * self.entry
+    }
 }
 
 impl Header {
@@ -59,7 +102,8 @@ impl Header {
     ///
     /// # Errors
     /// A repeated id, or sizes that exceed the longest possible file.
-    pub fn new(mut regions: Vec<(i32, u64)>) -> Result<Header> {
+    pub fn new<S: Into<Size>>(regions: Vec<(i32, S)>) -> Result<Header> {
+        let mut regions: Vec<_> = regions.into_iter().map(|(id, size)| (id, size.into())).collect();
         regions.sort_unstable_by_key(|(id, _)| *id);
         for pair in regions.windows(2) {
             if pair[0].0 == pair[1].0 {
@@ -76,37 +120,47 @@ impl Header {
     }
 
     /// The regions (id, length), ascending by id.
-    pub fn regions(&self) -> &[(i32, u64)] {
+    pub fn regions(&self) -> &[(i32, Size)] {
         &self.regions
     }
 
     /// The regions' positions in the file, ascending by id and so by offset.
     pub fn places(&self) -> impl Iterator<Item = RegionPosition> + '_ {
-        let mut offset = encoded_len(self.regions.len()) as u64;
+        let mut offset = self.encoded_len() as u64;
         self.regions.iter().map(move |(id, size)| {
-            let region = RegionPosition { id: *id, size: *size, offset };
-            offset += size;
+            let region =
+                RegionPosition { id: *id, size: size.stored, decoded: size.decoded, offset };
+            offset += size.stored;
             region
         })
     }
 
     /// The length of the whole file in bytes: the header and the regions.
     pub fn file_len(&self) -> u64 {
-        self.regions.iter().map(|(_, size)| size).sum::<u64>() + self.encoded_len() as u64
+        self.regions.iter().map(|(_, size)| size.stored).sum::<u64>() + self.encoded_len() as u64
     }
 
     /// Bytes of this header.
     pub fn encoded_len(&self) -> usize {
-        encoded_len(self.regions.len())
+        self.layout().len(self.regions.len())
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::of(self.regions.iter().any(|(_, size)| size.decoded.is_some()))
     }
 
     /// The encoded header.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.encoded_len());
-        bytes.extend_from_slice(&(self.regions.len() as u64).to_le_bytes());
+        let is_long = self.layout().entry == LONG_ENTRY_LEN;
+        let count = self.regions.len() as u64 | if is_long { HAS_ENCODED } else { 0 };
+        bytes.extend_from_slice(&count.to_le_bytes());
         for (id, size) in &self.regions {
             bytes.extend_from_slice(&id.to_le_bytes());
-            bytes.extend_from_slice(&size.to_le_bytes());
+            bytes.extend_from_slice(&size.stored.to_le_bytes());
+            if is_long {
+                bytes.extend_from_slice(&size.decoded.unwrap_or(NOT_ENCODED).to_le_bytes());
+            }
         }
         bytes
     }
@@ -120,15 +174,15 @@ impl Header {
         let Some((count, _)) = prefix.split_first_chunk::<COUNT_LEN>() else {
             return Err(truncated(prefix.len() as u64, format!("at least {COUNT_LEN}")));
         };
-        let count = u64::from_le_bytes(*count);
+        let (layout, count) = Layout::of_count(u64::from_le_bytes(*count));
         if count > MOST_REGIONS {
             return Err(no_checkpoint(format!("its header would have {count} regions")));
         }
         // Divided, not multiplied: a hostile count would overflow.
-        let room = file_len.saturating_sub(COUNT_LEN as u64) / ENTRY_LEN as u64;
+        let room = file_len.saturating_sub(COUNT_LEN as u64) / layout.entry as u64;
         match usize::try_from(count) {
-            Ok(regions) if count <= room => Ok(encoded_len(regions)),
-            Ok(regions) => Err(truncated(file_len, format!("at least {}", encoded_len(regions)))),
+            Ok(regions) if count <= room => Ok(layout.len(regions)),
+            Ok(regions) => Err(truncated(file_len, format!("at least {}", layout.len(regions)))),
             Err(_) => Err(no_checkpoint(format!("its header would have {count} regions"))),
         }
     }
@@ -142,19 +196,26 @@ impl Header {
     /// sizes that do not add up to `file_len`.
     pub fn decode(prefix: &[u8], file_len: u64) -> Result<Decoded> {
         let len = Self::declared_len(prefix, file_len)?;
-        let Some(entries) = prefix.get(COUNT_LEN..len) else {
+        let Some(prefix) = prefix.get(..len) else {
             return Err(corrupt(format!(
                 "the header takes {len} bytes, of which {} are at hand",
                 prefix.len()
             )));
         };
-        Self::check_prefix(&prefix[..len], file_len)?;
+        Self::check_prefix(prefix, file_len)?;
         let mut offset = len as u64;
-        let mut regions: Vec<RegionPosition> = Vec::with_capacity(entries.len() / ENTRY_LEN);
-        for (id, size) in entries.chunks_exact(ENTRY_LEN).map(read_entry) {
-            regions.push(RegionPosition { id, size, offset });
+        let mut regions: Vec<RegionPosition> = Vec::with_capacity(len / ENTRY_LEN);
+        for (id, Size { stored: size, decoded }) in entries(prefix) {
+            regions.push(RegionPosition { id, size, decoded, offset });
             // No more than the file has, which was checked.
             offset += size;
+        }
+        if entries(prefix).all(|(_, size)| size.decoded.is_none())
+            && len != Layout::of(false).len(regions.len())
+        {
+            return Err(no_checkpoint(
+                "its header says that a region is encoded, and none is".into(),
+            ));
         }
         if offset != file_len {
             return Err(no_checkpoint(format!(
@@ -188,9 +249,8 @@ impl Header {
         let start = part.start;
         let read = |bytes: &mut [u8], at| files::read_exact_at(file, bytes, start + at, path);
         let prefix = Self::read_prefix(room, read, path)?;
-        let entries = prefix.get(COUNT_LEN..).unwrap_or_default().chunks_exact(ENTRY_LEN);
-        let len = entries.map(read_entry).try_fold(prefix.len() as u64, |sum, (_, size)| {
-            sum.checked_add(size).filter(|sum| *sum <= room)
+        let len = entries(&prefix).try_fold(prefix.len() as u64, |sum, (_, size)| {
+            sum.checked_add(size.stored).filter(|sum| *sum <= room)
         });
         len.filter(|_| prefix.len() > COUNT_LEN).ok_or_else(|| {
             corrupt(format!("there is no checkpoint in the {room} bytes from byte {start} on"))
@@ -222,10 +282,15 @@ impl Header {
     /// # Errors
     /// [`ErrorKind::Corrupt`].
     pub fn check_prefix(prefix: &[u8], file_len: u64) -> Result<()> {
-        let entries = prefix.get(COUNT_LEN..).unwrap_or_default();
         let declared = Self::declared_len(prefix, file_len)?;
         let (mut before, mut end) = (None, declared as u64);
-        for (id, size) in entries.chunks_exact(ENTRY_LEN).map(read_entry) {
+        for (id, Size { stored: size, decoded }) in entries(prefix) {
+            if decoded.is_some_and(|decoded| decoded == 0 || i64::try_from(decoded).is_err()) {
+                let decoded = decoded.unwrap_or_default();
+                return Err(no_checkpoint(format!(
+                    "its header has region {id} decode to {decoded} bytes"
+                )));
+            }
             match before {
                 Some(before) if before == id => {
                     return Err(no_checkpoint(format!("its header lists region {id} twice")));
@@ -253,7 +318,7 @@ impl Header {
         let header = self.encoded_len() as u64;
         self.regions
             .iter()
-            .try_fold(header, |sum, (_, size)| sum.checked_add(*size))
+            .try_fold(header, |sum, (_, size)| sum.checked_add(size.stored))
             .filter(|len| i64::try_from(*len).is_ok())
     }
 }
@@ -292,17 +357,28 @@ impl Decoded {
 
     /// The header that was read.
     pub fn header(&self) -> Header {
-        Header { regions: self.regions.iter().map(|r| (r.id, r.size)).collect() }
+        Header { regions: self.regions.iter().map(|r| (r.id, r.stored())).collect() }
     }
 }
 
-/// The id and the size of one entry of `ENTRY_LEN` bytes.
-fn read_entry(entry: &[u8]) -> (i32, u64) {
-    let mut id = [0; 4];
-    let mut size = [0; 8];
-    id.copy_from_slice(&entry[..4]);
-    size.copy_from_slice(&entry[4..]);
-    (i32::from_le_bytes(id), u64::from_le_bytes(size))
+impl RegionPosition {
+    /// Its bytes, stored and decoded.
+    pub fn stored(&self) -> Size {
+        Size { stored: self.size, decoded: self.decoded }
+    }
+}
+
+/// The ids and sizes of the whole entries in the beginning of a header.
+fn entries(prefix: &[u8]) -> impl Iterator<Item = (i32, Size)> + '_ {
+    let (count, entries) = prefix.split_first_chunk::<COUNT_LEN>().unwrap_or((&[0; 8], &[]));
+    let (layout, _) = Layout::of_count(u64::from_le_bytes(*count));
+    entries.chunks_exact(layout.entry).filter_map(|entry| {
+        let (id, sizes) = entry.split_first_chunk()?;
+        let (stored, decoded) = sizes.split_first_chunk()?;
+        let decoded = decoded.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let decoded = decoded.filter(|decoded| *decoded != NOT_ENCODED);
+        Some((i32::from_le_bytes(*id), Size { stored: u64::from_le_bytes(*stored), decoded }))
+    })
 }
 
 fn corrupt(message: String) -> Error {

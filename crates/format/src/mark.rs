@@ -108,7 +108,8 @@ mod tests {
         assert_eq!(free_id(taken(&[LOWEST, LOWEST + 1, 3])), highest);
         assert_eq!(free_id(taken(&[LOWEST, i32::MAX - 1, i32::MAX])), highest - 2);
         let found = |regions: &[(i32, u64)]| -> Vec<i32> {
-            let region = |&(id, size): &(i32, u64)| RegionPosition { id, size, offset: 0 };
+            let region =
+                |&(id, size): &(i32, u64)| RegionPosition { id, size, decoded: None, offset: 0 };
             let regions: Vec<RegionPosition> = regions.iter().map(region).collect();
             candidates(&regions).map(|region| region.id).collect()
         };

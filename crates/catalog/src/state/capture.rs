@@ -383,6 +383,7 @@ impl CaptureSteps<'_> {
                     size: r.size,
                     part: part_of(r.id),
                     offset: 0,
+                    decoded: r.decoded,
                 };
                 lay_out(&mut entry, header.regions().iter().map(region).collect());
                 entry.mark = mark;

@@ -258,7 +258,7 @@ fn what_scratch_cannot_take_goes_to_persistent() {
         ));
         state.captures().commit(
             id,
-            vec![Region { id: 0, size: 4, part: Part::Host, offset: 0 }],
+            vec![Region { id: 0, size: 4, part: Part::Host, offset: 0, decoded: None }],
             false,
         );
         let job = state.down().next_write().unwrap();

@@ -42,7 +42,7 @@ fn killed_after(stores: u64) -> (Plain, Vec<(u64, Backlog)>) {
         ));
         state.captures().commit(
             id,
-            vec![Region { id: 0, size, part: Part::Host, offset: 0 }],
+            vec![Region { id: 0, size, part: Part::Host, offset: 0, decoded: None }],
             false,
         );
         id

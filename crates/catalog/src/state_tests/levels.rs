@@ -471,7 +471,13 @@ fn regions_that_stay_the_same_are_kept_once() {
             state.captures().reserve(id, Part::Host, 2 * size, Level::HOST),
             Reserve::Got { .. }
         ));
-        let region = |id: i32| Region { id, size, part: Part::Host, offset: size * id as u64 };
+        let region = |id: i32| Region {
+            id,
+            size,
+            part: Part::Host,
+            offset: size * id as u64,
+            decoded: None,
+        };
         state.captures().commit(id, vec![region(1), region(0)], false);
         state.checkpoints().regions(id).unwrap()
     };

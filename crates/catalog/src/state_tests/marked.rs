@@ -17,7 +17,7 @@ fn failures_of_what_is_marked() {
         if marked {
             world.state.captures().mark(new, -3);
         }
-        let region = Region { id: -3, size: 8, part: Part::Host, offset: 0 };
+        let region = Region { id: -3, size: 8, part: Part::Host, offset: 0, decoded: None };
         world.state.captures().commit(new, vec![region], false);
         let job = world.state.down().next_write().unwrap();
         world

@@ -362,7 +362,7 @@ impl World {
                     self.put(level, &room, &bytes);
                 }
             }
-            regions.push(Region { id: region, size: len, part, offset });
+            regions.push(Region { id: region, size: len, part, offset, decoded: None });
             content.insert(region, bytes);
         }
         if to.contains(&Destination::File) {

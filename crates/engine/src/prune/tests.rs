@@ -32,7 +32,13 @@ fn write_of(text: &str, versions: &[i32], identity: Identity) {
         may_replace: false,
         routed: None,
         place: None,
-        regions: Cow::Owned(vec![Region { id: 0, size: BYTES, part: Part::Host, offset: 0 }]),
+        regions: Cow::Owned(vec![Region {
+            id: 0,
+            size: BYTES,
+            part: Part::Host,
+            offset: 0,
+            decoded: None,
+        }]),
         mark: None,
         parts: [
             (0, Cow::Owned(Vec::new())),

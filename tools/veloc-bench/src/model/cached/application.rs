@@ -109,7 +109,7 @@ impl Cached {
             }
             ApplicationStep::Capturing(id) => {
                 let size = self.sizes[self.application.taken];
-                let region = Region { id: 0, size, part: Part::Device, offset: 0 };
+                let region = Region { id: 0, size, part: Part::Device, offset: 0, decoded: None };
                 self.pace.checkpoint_captured(size, now);
                 self.state.captures().commit(id, vec![region], true);
                 self.outcome.captured += size;
