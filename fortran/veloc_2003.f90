@@ -33,6 +33,9 @@ module veloc_2003
   ! How VELOC_Checkpoint takes a region in host memory: as the key host_capture says; ...
   integer, parameter, public :: VELOC_CAPTURE_AUTO = 0, VELOC_CAPTURE_COPY = 1, &
       VELOC_CAPTURE_PROTECT = 2, VELOC_CAPTURE_FORK = 3
+  ! How a region is compressed: not, with so many bits of a value; added to one of these: the bound is relative.
+  integer, parameter, public :: VELOC_COMPRESS_NONE = 0, VELOC_COMPRESS_8 = 8, &
+      VELOC_COMPRESS_12 = 12, VELOC_COMPRESS_16 = 16, VELOC_COMPRESS_RELATIVE = 256
   ! Bytes of an element, for the form of VELOC_Mem_protect that takes an address.
   integer, parameter, public :: VELOC_CHARACTER1 = 1, VELOC_COMPLEX4 = 8, VELOC_COMPLEX8 = 16, &
       VELOC_INTEGER1 = 1, VELOC_INTEGER2 = 2, VELOC_INTEGER4 = 4, VELOC_INTEGER8 = 8, &
@@ -41,7 +44,7 @@ module veloc_2003
   public :: VELOC_Init, VELOC_Init_options, VELOC_Init_single, VELOC_Init_single_options
   public :: VELOC_Finalize, VELOC_Last_error, VELOC_Set_stream
   public :: VELOC_Mem_protect, VELOC_Mem_protect_list, VELOC_Mem_unprotect, VELOC_Mem_clear
-  public :: VELOC_Mem_capture
+  public :: VELOC_Mem_capture, VELOC_Mem_compress
   public :: VELOC_Region_protect, VELOC_Region_unprotect, VELOC_Region_clear
   public :: VELOC_Route_file, VELOC_Cleanup
   public :: VELOC_Checkpoint, VELOC_Checkpoint_begin, VELOC_Checkpoint_mem, &
@@ -204,6 +207,11 @@ module veloc_2003
     integer(c_int) function c_mem_capture(id, mode) bind(c, name='VELOC_Mem_capture')
       import :: c_int
       integer(c_int), value :: id, mode
+    end function
+    integer(c_int) function c_mem_compress(id, mode, bound) bind(c, name='VELOC_Mem_compress')
+      import :: c_int, c_double
+      integer(c_int), value :: id, mode
+      real(c_double), value :: bound
     end function
     integer(c_int) function c_restart_test(name, version) bind(c, name='VELOC_Restart_test')
       import :: c_int, c_char
@@ -642,6 +650,14 @@ contains
     integer, intent(in) :: id, mode
     integer, intent(out) :: err
     if (fits('id', id, err)) err = c_mem_capture(int(id, c_int), int(mode, c_int))
+  end subroutine
+
+  ! Has checkpoints take a region of reals with fewer bits, within a bound: VELOC_COMPRESS_8, ...
+  subroutine VELOC_Mem_compress(id, mode, bound, err)
+    integer, intent(in) :: id, mode
+    double precision, intent(in) :: bound
+    integer, intent(out) :: err
+    if (fits('id', id, err)) err = c_mem_compress(int(id, c_int), int(mode, c_int), real(bound, c_double))
   end subroutine
 
   subroutine VELOC_Mem_unprotect(id, err)

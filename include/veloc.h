@@ -309,6 +309,28 @@ int VELOC_Mem_capture(int id,
                       int mode);
 
 /**
+ * Has checkpoints take a region of floats or doubles with fewer bits, within a bound on the error, until it is unprotected.
+ *
+ * Blocks of 64 values have one step and 8, 12 or 16 bits for each value. The largest error of each block is computed as it
+ * is made, and a block beyond the bound is kept whole, as are those with infinities and NaN; a region with too many of
+ * them is taken whole. So after a restart each value is within the bound of what it was. Other readers of VELOC's files
+ * refuse one that has such a region.
+ *
+ * @param id     the region, which is protected, with elements of 4 bytes (float) or 8 (double), in host memory
+ * @param mode   VELOC_COMPRESS_8, VELOC_COMPRESS_12 or VELOC_COMPRESS_16, to which VELOC_COMPRESS_RELATIVE may be added;
+ *               VELOC_COMPRESS_NONE: it is taken as it is
+ * @param bound  the most by which a value may differ after a restart, above 0; with VELOC_COMPRESS_RELATIVE, as a part of the
+ *               largest absolute value of the region, at least 2 to the power of minus the bits
+ * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region, mode or bound, the region is an object, of a device or of
+ *         other elements, or the job has `incremental = true`
+ *
+ * Source: an addition of this library; the prototype of HiPC'22 compresses in front of VELOC_Mem_protect (section VI).
+ */
+int VELOC_Mem_compress(int id,
+                       int mode,
+                       double bound);
+
+/**
  * Ends the protection of a region. Checkpoints that have it keep it.
  *
  * @param id  the region

@@ -75,6 +75,31 @@
 #define VELOC_CAPTURE_FORK 3
 
 /**
+ * How a region is compressed: not at all.
+ */
+#define VELOC_COMPRESS_NONE 0
+
+/**
+ * How a region is compressed: 8 bits of each value, within a bound.
+ */
+#define VELOC_COMPRESS_8 8
+
+/**
+ * How a region is compressed: 12 bits of each value, within a bound.
+ */
+#define VELOC_COMPRESS_12 12
+
+/**
+ * How a region is compressed: 16 bits of each value, within a bound.
+ */
+#define VELOC_COMPRESS_16 16
+
+/**
+ * Added to one of these: the bound is a part of the region's largest value.
+ */
+#define VELOC_COMPRESS_RELATIVE 256
+
+/**
  * A crash: the process dies, and the machine goes on.
  */
 #define VELOC_CRASH_PROCESS 0

@@ -213,6 +213,17 @@ class Job:
             raise ValueError(f"mode is {mode!r}, not one of {', '.join(CAPTURES)}")
         check(self._calls().VELOC_Mem_capture(number("id", id), CAPTURES.index(mode)))
 
+    def compress(self, id: int, bits: int | None, bound: float = 0.0, relative: bool = False) -> None:
+        """Has checkpoints take an array of floats with fewer bits of each value, within a bound on the error.
+
+        `bits` is 8, 12 or 16, or None for what it is without this. `bound` is the most by which a value may differ
+        after a restart; `relative`: as a part of the array's largest absolute value.
+        """
+        if bits not in (None, 8, 12, 16):
+            raise ValueError(f"bits is {bits!r}, not None, 8, 12 or 16")
+        mode = (bits or 0) + (256 if relative and bits else 0)
+        check(self._calls().VELOC_Mem_compress(number("id", id), mode, bound))
+
     def set_stream(self, stream: Any) -> None:
         """Hands over the stream in which the program computes, in place of all streams.
 
@@ -419,6 +430,7 @@ declare(
     ("Region_protect", [_id, _address, _size, _size, _name], _status),
     ("Mem_unprotect", [_id], _status),
     ("Mem_capture", [_id, ctypes.c_int], _status),
+    ("Mem_compress", [_id, ctypes.c_int, ctypes.c_double], _status),
     ("Region_unprotect", [_id, _name], _status),
     ("Checkpoint", [_name, _version], _status),
     ("Checkpoint_wait", [], _status),

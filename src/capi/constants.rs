@@ -37,6 +37,16 @@ pub const VELOC_CAPTURE_COPY: i32 = 1;
 pub const VELOC_CAPTURE_PROTECT: i32 = 2;
 /// How a region is captured: a copy-on-write child of the process copies it.
 pub const VELOC_CAPTURE_FORK: i32 = 3;
+/// How a region is compressed: not at all.
+pub const VELOC_COMPRESS_NONE: i32 = 0;
+/// How a region is compressed: 8 bits of each value, within a bound.
+pub const VELOC_COMPRESS_8: i32 = 8;
+/// How a region is compressed: 12 bits of each value, within a bound.
+pub const VELOC_COMPRESS_12: i32 = 12;
+/// How a region is compressed: 16 bits of each value, within a bound.
+pub const VELOC_COMPRESS_16: i32 = 16;
+/// Added to one of these: the bound is a part of the region's largest value.
+pub const VELOC_COMPRESS_RELATIVE: i32 = 256;
 /// A crash: the process dies, and the machine goes on.
 pub const VELOC_CRASH_PROCESS: i32 = 0;
 /// A crash: the machine loses power; of what was not written back each line of the cache may be there, word by word.

@@ -6,6 +6,7 @@
 mod adjoint;
 mod adjoint_failures;
 mod backend;
+mod bounded;
 mod bypass;
 mod callback_misuse;
 mod changed_initial_state;

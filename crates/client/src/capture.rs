@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::callbacks::{Object, WrittenBytes};
 use super::deltas::Deltas;
+use super::encoding::{Buffer, Buffers};
 use super::guards::look_at;
 use super::memory::CallMemory;
 use super::messages::Packed;
@@ -25,6 +26,7 @@ pub(super) struct Captured {
     _written: Vec<WrittenBytes>,
     _log: Option<Packed>,
     _table: Option<Vec<u8>>,
+    _encoded: Vec<Buffer>,
 }
 
 /// What a capture uses.
@@ -32,6 +34,7 @@ pub(super) struct Taking<'a> {
     pub engine: &'a Engine,
     pub protection: &'a Protection,
     pub deltas: &'a mut Deltas,
+    pub buffers: &'a Buffers,
 }
 
 impl Taking<'_> {
@@ -44,7 +47,7 @@ impl Taking<'_> {
         marked: bool,
         mut ways: Option<&mut Ways>,
     ) -> Result<Option<Captured>> {
-        let Taking { engine, protection, deltas } = self;
+        let Taking { engine, protection, deltas, buffers } = self;
         let regions = protection.regions.of(&open.name);
         let uses = regions.uses();
         regions.use_once();
@@ -58,6 +61,7 @@ impl Taking<'_> {
         let mut places = Vec::with_capacity(selected.len() + 1);
         // The bytes of objects stay until they are captured.
         let mut written: Vec<WrittenBytes> = Vec::new();
+        let mut encoded = Vec::new();
         let mut write = |id: i32, object: &Arc<dyn Object>| -> Result<Place> {
             call.leave();
             let made = object.write().map_err(|error| error.within(format!("region {id}")))?;
@@ -77,6 +81,13 @@ impl Taking<'_> {
                 Protected::Memory(memory) => {
                     look_at(engine.files(), *id, memory, regions, !marked && memory.is_new(uses));
                     let mut place = call.place(*id, memory, memory.len)?;
+                    if let Some(how) = &memory.terms.compression {
+                        if let Some((small, buffer)) = buffers.encode(engine, place, how)? {
+                            encoded.push(buffer);
+                            places.push(small);
+                            continue;
+                        }
+                    }
                     let is_plain = place.kind == PAGEABLE && place.capture == Capture::Copy;
                     if let Some(ways) = ways.as_mut().filter(|_| is_plain) {
                         place.capture = ways.way_of(engine, memory, &place)?;
@@ -126,6 +137,12 @@ impl Taking<'_> {
         engine.capturing().capture_places(open, &places)?;
         call.leave();
         engine.capturing().release(open, releases);
-        Ok(stays.then_some(Captured { places, _written: written, _log: log, _table: table }))
+        Ok(stays.then_some(Captured {
+            places,
+            _written: written,
+            _log: log,
+            _table: table,
+            _encoded: encoded,
+        }))
     }
 }

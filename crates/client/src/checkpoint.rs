@@ -112,8 +112,8 @@ impl Client {
                 open.name, open.version, routed.original
             )));
         }
-        let (engine, protection, deltas) = (&self.engine, &self.protection, &mut self.deltas);
-        Taking { engine, protection, deltas }.capture(open, selection, marked, ways)
+        let Client { engine, protection, deltas, buffers, .. } = self;
+        Taking { engine, protection, deltas, buffers }.capture(open, selection, marked, ways)
     }
 
     /// Closes the open checkpoint: it exists from here on, or, if it is given up, never has.

@@ -66,7 +66,7 @@ impl Marked<'_> {
 
     fn compare_open(&self) -> Result<Vec<Difference>> {
         let Phase::Restart { restoring } = &self.client.phase else { return Ok(Vec::new()) };
-        let Client { engine, protection, .. } = &*self.client;
+        let Client { engine, protection, buffers, .. } = &*self.client;
         let largest = restoring.regions.iter().map(|region| region.size).max().unwrap_or(0);
         let (mut stored, mut own) = (zeros(largest.min(PIECE))?, zeros(largest.min(PIECE))?);
         let mut differences = Vec::new();
@@ -75,9 +75,19 @@ impl Marked<'_> {
             let protected = protection.regions.of(&restoring.name).get(region.id);
             // The mark is not protected memory.
             let Some(Protected::Memory(memory)) = protected else { continue };
-            let place = call.place(region.id, memory, region.size)?;
-            let mut found = Difference { id: region.id, len: region.size, bytes: 0, first: 0 };
-            for start in (0..region.size).step_by(PIECE as usize) {
+            let len = region.len_in_memory();
+            let place = call.place(region.id, memory, len)?;
+            let mut found = Difference { id: region.id, len, bytes: 0, first: 0 };
+            if region.decoded.is_some() {
+                let (mut all, mut memory) = (zeros(len)?, zeros(len)?);
+                let (_, mut buffer) = buffers.room(region)?;
+                engine.restores().read_piece(restoring, region, 0, buffer.bytes_mut())?;
+                buffer.decode(&Place::plain(region.id, all.as_mut_ptr(), all.len()))?;
+                engine.device_side().read_application(&place, &mut memory)?;
+                found.add(0, &memory, &all);
+            }
+            let pieces = if region.decoded.is_none() { 0..len } else { 0..0 };
+            for start in pieces.step_by(PIECE as usize) {
                 let len = PIECE.min(region.size - start);
                 stored.resize(len as usize, 0);
                 own.resize(len as usize, 0);

@@ -91,13 +91,14 @@ pub(super) fn look_at_size(
     region: &Region,
     memory: &ProtectedMemory,
 ) {
-    if memory.len > region.size && region.size > 0 {
+    let len = region.len_in_memory();
+    if memory.len > len && len > 0 {
         files.warnings().once(format!(
                 "{}: region {}: {} of {} bytes are restored, as the checkpoint has no more; is it of another grid, \
                  or another type? (VELOC_Recover_size tells its size)",
                 what(),
                 region.id,
-                region.size,
+                len,
                 memory.len
             ));
     }

@@ -9,6 +9,7 @@
 //! | [`protection`], [`regions`] | what is protected; `under_way`: what must stay so; [`memory`]: of which kind it is |
 //! | `capture`, `way`, `guards` | captures what is protected, in which way, and what can hardly be meant |
 //! | `deltas`, `incremental` | what has changed, in place of whole regions |
+//! | `encoding` | encoded bytes, in place of whole regions |
 //! | `opening`, `recovering` | opens a checkpoint on all processes, and copies it back |
 //! | [`marked`], `discard`, [`compare`] | checkpoints whose versions a caller manages; [`versions`]: what is there of them |
 //! | [`hints`] | the order of the next reads |
@@ -31,6 +32,7 @@ mod capture;
 mod checkpoint;
 mod deltas;
 mod discard;
+mod encoding;
 mod guards;
 mod incremental;
 mod messages;
@@ -55,6 +57,7 @@ use collective::{Processes, Search};
 use config::Config;
 use deltas::Deltas;
 use device::kinds;
+use encoding::Buffers;
 use engine::Engine;
 use errors::{Error, Result};
 use format::names;
@@ -101,6 +104,8 @@ pub struct Client {
     protection: Protection,
     phase: Phase,
     deltas: Deltas,
+    /// For encoded regions.
+    buffers: Buffers,
     /// Bytes of the last file that the application has written by itself, by checkpoint name.
     routed_bytes: HashMap<String, u64>,
     /// The application has asked for the size of a region in a checkpoint.
@@ -144,6 +149,7 @@ impl Client {
             protection: Protection::new(messages),
             phase: Phase::Idle,
             deltas: Deltas::default(),
+            buffers: Buffers::default(),
             routed_bytes: HashMap::new(),
             sizes_asked: Cell::new(false),
             offered,

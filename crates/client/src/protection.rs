@@ -14,6 +14,7 @@ use super::regions::{Protected, ProtectedMemory, Regions};
 use super::under_way::UnderWay;
 use super::Selection;
 use catalog::{Part, MESSAGES};
+use compression::{Bits, Bound};
 use device::Pointer;
 use engine::Engine;
 use errors::{Error, Result};
@@ -196,6 +197,19 @@ impl Protecting<'_> {
     /// There is no such region, or its bytes are no memory of the application's that may change.
     pub fn set_capture(&mut self, id: i32, way: Option<Capture>) -> Result<()> {
         self.protection.regions.group_mut(None).set_capture(id, way)
+    }
+
+    /// Has a region encoded with so many bits of a value, within a bound; `None`: it is not encoded (`VELOC_Mem_compress`).
+    ///
+    /// # Errors
+    /// There is no such region, it is no array of floats or doubles in host memory, or the job is incremental.
+    pub fn set_compression(&mut self, id: i32, how: Option<(Bits, Bound)>) -> Result<()> {
+        if how.is_some() && self.engine.config().incremental {
+            return Err(Error::invalid(format!(
+                "region {id}: with incremental = true regions are not compressed: a delta has the bytes that have changed"
+            )));
+        }
+        self.protection.regions.group_mut(None).set_compression(id, how)
     }
 
     /// From here on, the checkpoints of a name consist of this object and of what is protected for

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::callbacks::Object;
+use super::encoding::{Buffer, Buffers};
 use super::guards::look_at_size;
 use super::memory::CallMemory;
 use super::messages::{is_chunk, MessageLog};
@@ -24,6 +25,8 @@ pub(super) struct Prepared {
     objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)>,
     /// The message log, with the bytes that it is read from.
     messages: Option<(MessageLog, Vec<u8>)>,
+    /// Encoded regions, and the memory that they are decoded to once all bytes are there.
+    encoded: Vec<(Place, Buffer)>,
     /// The device's context, until the bytes are there.
     inside: Option<Current>,
     /// Copies stand in the order of the application's stream.
@@ -47,6 +50,7 @@ impl Prepared {
 pub(super) struct Recovering<'a> {
     pub engine: &'a Engine,
     pub protection: &'a Protection,
+    pub buffers: &'a Buffers,
     /// The application has asked for the size of a region in a checkpoint.
     pub sizes_asked: &'a Cell<bool>,
 }
@@ -78,6 +82,7 @@ impl Recovering<'_> {
         let call = CallMemory::new(self.engine);
         let (mut places, mut of_host) = (Vec::new(), Vec::new());
         let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
+        let mut encoded = Vec::new();
         // The message log of another rank is of no use to this one.
         let mut messages: Option<(MessageLog, Vec<u8>)> = None;
         let is_own =
@@ -128,27 +133,35 @@ impl Recovering<'_> {
                     continue;
                 }
             };
-            if memory.len < region.size {
+            let len = region.len_in_memory();
+            if memory.len < len {
                 return Err(Error::invalid(about(format!(
-                    "region {} has {} bytes, but only {} are protected",
-                    region.id, region.size, memory.len
+                    "region {} has {len} bytes, but only {} are protected",
+                    region.id, memory.len
                 ))));
             }
             if !self.sizes_asked.get() {
                 let what = || about("restoring".to_owned());
                 look_at_size(self.engine.files(), what, region, memory);
             }
-            let place = call.place(region.id, memory, region.size);
+            let place = call.place(region.id, memory, len);
             let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
-            if place.part == Part::Host && !known(memory, region.size) {
-                of_host.push((region.id, memory, region.size));
+            if place.part == Part::Host && !known(memory, len) {
+                of_host.push((region.id, memory, len));
             }
-            places.push(place);
+            match region.decoded {
+                None => places.push(place),
+                Some(_) => {
+                    let (small, buffer) = self.buffers.room(region)?;
+                    places.push(small);
+                    encoded.push((place, buffer));
+                }
+            }
         }
         check_writable(&of_host).map_err(|error| error.within(about("restoring".to_owned())))?;
         self.judge_lacking(restoring, selection)?;
         let inside = call.into_inside();
-        Ok(Prepared { places, objects, messages, inside, in_order: false })
+        Ok(Prepared { places, objects, messages, encoded, inside, in_order: false })
     }
 
     /// Warns of selected regions that are protected and that the checkpoint does not have.
@@ -185,6 +198,11 @@ impl Recovering<'_> {
             format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
         };
         self.engine.restores().recover(restoring, &prepared.places, prepared.in_order)?;
+        prepared
+            .encoded
+            .iter()
+            .try_for_each(|(place, buffer)| buffer.decode(place))
+            .map_err(|error| error.within(about("restoring".to_owned())))?;
         prepared.leave();
         self.allow_replacing(restoring);
         for (id, object, bytes) in &prepared.objects {

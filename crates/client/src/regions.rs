@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::callbacks::Object;
 use super::Selection;
 use catalog::{Part, Region};
+use compression::{Bits, Bound, Element};
 use engine::deferred::Release;
 use errors::{Error, ErrorKind, Result};
 use format::mark;
@@ -26,6 +27,19 @@ pub struct Terms {
     pub capture: Option<Capture>,
     /// Called once for each checkpoint that the memory is captured into.
     pub release: Option<Arc<dyn Release>>,
+    /// It is encoded, with a bound on the error.
+    pub compression: Option<Compression>,
+}
+
+/// How an array is encoded.
+#[derive(Clone, Debug)]
+pub struct Compression {
+    /// Its elements.
+    pub element: Element,
+    /// Bits of a value.
+    pub bits: Bits,
+    /// The most by which a value may change.
+    pub bound: Bound,
 }
 
 /// One protected region.
@@ -78,6 +92,8 @@ pub struct ProtectedMemory {
     pub address: u64,
     /// Its bytes.
     pub len: u64,
+    /// Bytes of an element.
+    element: usize,
     /// The part of a checkpoint that its memory belongs to, as the driver said when it was
     /// protected.
     pub part: Part,
@@ -112,6 +128,7 @@ impl ProtectedMemory {
         Ok(ProtectedMemory {
             address,
             len,
+            element: size,
             part: Part::Host,
             terms: Terms::default(),
             writable: Cell::new(0),
@@ -279,6 +296,9 @@ impl Group {
                 new.children_get = old.children_get.clone();
             }
             new.terms.capture = old.terms.capture;
+            if new.element == old.element {
+                new.terms.compression = old.terms.compression.clone();
+            }
             if self.uses.get() == 0 {
                 new.earlier = match old.earlier {
                     earlier if old.address == new.address => earlier,
@@ -358,6 +378,40 @@ impl Group {
         }
     }
 
+    /// Has a region encoded with so many bits of a value, within a bound; `None`: it is not encoded.
+    ///
+    /// # Errors
+    /// There is no such region, or it is no array of floats or doubles in host memory.
+    pub fn set_compression(&mut self, id: i32, how: Option<(Bits, Bound)>) -> Result<()> {
+        let memory = match self.by_id.get_mut(&id) {
+            None => return Err(unknown(id)),
+            Some(Protected::Memory(memory)) => memory,
+            Some(Protected::Object(_)) => {
+                let text = format!("region {id} is an object, which is not compressed");
+                return Err(Error::invalid(text));
+            }
+        };
+        let Some((bits, bound)) = how else {
+            memory.terms.compression = None;
+            return Ok(());
+        };
+        if memory.part == Part::Device {
+            let text = format!("region {id} is device or managed memory, which is not compressed");
+            return Err(Error::invalid(text));
+        }
+        let element = match memory.element {
+            4 => Element::F32,
+            8 => Element::F64,
+            other => {
+                return Err(Error::invalid(format!(
+                    "region {id} was protected with elements of {other} bytes: floats (4) and doubles (8) are compressed"
+                )))
+            }
+        };
+        memory.terms.compression = Some(Compression { element, bits, bound });
+        Ok(())
+    }
+
     /// All regions, ascending by id.
     pub fn iter(&self) -> impl Iterator<Item = (i32, &Protected)> {
         self.by_id.iter().map(|(&id, region)| (id, region))
@@ -371,7 +425,7 @@ impl Group {
     /// Checks that a checkpoint has exactly the memory of these regions, beside its `mark`.
     pub(crate) fn check_stored(&self, stored: &[Region], mark: i32) -> Result<()> {
         let of_memory = || stored.iter().filter(|region| region.id != mark);
-        let size = |id| of_memory().find(|region| region.id == id).map(|region| region.size);
+        let size = |id| of_memory().find(|region| region.id == id).map(Region::len_in_memory);
         for (id, region) in self.iter() {
             let Protected::Memory(memory) = region else { continue };
             let has = match size(id) {

@@ -6,6 +6,7 @@ use super::opening::{BegunRestore, Opening};
 use super::recovering::{Prepared, Recovering};
 use super::regions::{Group, Protected, ProtectedMemory};
 use super::{Client, Phase, Selection};
+use catalog::Region;
 use errors::{Error, ErrorKind, Result};
 use format::names;
 use trace::Activity;
@@ -114,8 +115,8 @@ impl Client {
 
     /// What a recovery uses.
     fn recovering(&self) -> Recovering<'_> {
-        let Client { engine, protection, sizes_asked, .. } = self;
-        Recovering { engine, protection, sizes_asked }
+        let Client { engine, protection, buffers, sizes_asked, .. } = self;
+        Recovering { engine, protection, buffers, sizes_asked }
     }
 
     fn recover_prepared(&self, prepared: &mut Prepared) -> Result<()> {
@@ -126,7 +127,8 @@ impl Client {
     pub fn recover_size(&self, id: i32) -> Result<u64> {
         let restoring = self.phase.restoring()?;
         self.sizes_asked.set(true);
-        restoring.regions.iter().find(|region| region.id == id).map(|r| r.size).ok_or_else(|| {
+        let found = restoring.regions.iter().find(|region| region.id == id);
+        found.map(Region::len_in_memory).ok_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
                 format!(
@@ -144,7 +146,8 @@ impl Client {
         let part_of = |id| self.protection.regions.of(name).part(id);
         let id = self.engine.restores().find(name, version, part_of)?;
         let regions = self.engine.restores().regions_to_restore(id, name, version, part_of)?;
-        regions.iter().find(|found| found.id == region).map(|found| found.size).ok_or_else(|| {
+        let found = regions.iter().find(|found| found.id == region);
+        found.map(Region::len_in_memory).ok_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
                 format!("checkpoint \"{name}\" version {version} has no region {region}"),

@@ -144,6 +144,14 @@ impl DeviceSide {
         Ok(Some(closed))
     }
 
+    /// Waits for all work that the application has queued, which may use registered host memory.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn await_queued(&self) -> Result<()> {
+        self.await_application().map(drop)
+    }
+
     /// Waits for all work that the application has queued. The context is current until the second is dropped.
     pub(crate) fn await_application(&self) -> Result<(Current, MutexGuard<'_, ApplicationLane>)> {
         let own = self.own()?;

@@ -1,0 +1,186 @@
+/*
+ * Regions that checkpoints take with fewer bits, within a bound (VELOC_Mem_compress):
+ *
+ *   bounded <configuration> [versions=N] [values=N] [take=0] [restore=0] [kill=1] [parts=1] [refuse=1]
+ *
+ * Five regions: a wave in floats with an absolute bound, one in doubles with a relative one, noise of all bit patterns,
+ * which no bits but all can hold, a few values with infinities and NaN among them, and one that is not compressed. What
+ * they are at each version follows from its number, so that any process can tell.
+ *
+ *   take=0     takes nothing: restores what another process has taken
+ *   restore=0  restores nothing
+ *   kill=1     kills itself at the end
+ *   parts=1    takes and restores the regions in several calls
+ *   refuse=1   what cannot be, instead
+ */
+#include "check.h"
+
+#include <math.h>
+#include <signal.h>
+#include <unistd.h>
+
+enum { FLOATS, DOUBLES, NOISE, SPECIAL, PLAIN, REGIONS };
+
+static size_t values;
+static float *floats, *noise, *special;
+static double *doubles;
+static unsigned char *plain;
+static const double BOUND = 1e-3, PART = 0.02;
+
+/* A wave that has come as far as the version says; ahead of it there is nothing. */
+static double wave(int version, size_t i)
+{
+    double front = (double)values * (version % 7 + 1) / 8;
+    return (double)i > front ? 0 : sin((double)i * 0.01 + version) * exp(-(front - (double)i) / (double)values * 5);
+}
+
+/* All regions as they are at this version. */
+static void set(int version)
+{
+    uint64_t random = (uint64_t)version;
+    size_t i;
+    for (i = 0; i < values; i++) {
+        uint32_t bits = (uint32_t)(next_random(&random) >> 32);
+        floats[i] = (float)wave(version, i) * 0.05f;
+        doubles[i] = wave(version, i) * 1e200;
+        memcpy(&noise[i], &bits, sizeof bits);
+        special[i] = floats[i];
+    }
+    special[values / 3] = INFINITY;
+    special[values / 2] = -NAN;
+    fill(plain, 100000, PLAIN, version);
+}
+
+static int same(float one, float other)
+{
+    return memcmp(&one, &other, sizeof one) == 0;
+}
+
+/* Checks that the regions are what they were at this version, within their bounds. */
+static void check_all(int version)
+{
+    float *was[3] = {get_memory(values * 4), get_memory(values * 4), get_memory(values * 4)};
+    double *doubles_were = get_memory(values * 8), largest = 0;
+    size_t i, differ = 0;
+    float *are[3] = {floats, noise, special};
+    for (i = 0; i < 3; i++)
+        memcpy(was[i], are[i], values * 4);
+    memcpy(doubles_were, doubles, values * 8);
+    CONTENT(plain, 100000, PLAIN, version);
+    set(version);
+    for (i = 0; i < values; i++)
+        largest = fabs(doubles[i]) > largest ? fabs(doubles[i]) : largest;
+    for (i = 0; i < values; i++) {
+        CHECK(fabs((double)was[0][i] - (double)floats[i]) <= BOUND);
+        CHECK(same(was[1][i], noise[i]));
+        CHECK(same(was[2][i], special[i]) || fabs((double)was[2][i] - (double)special[i]) <= BOUND);
+        CHECK(fabs(doubles_were[i] - doubles[i]) <= PART * largest);
+        differ += !same(was[0][i], floats[i]);
+    }
+    /* It was compressed. */
+    CHECK(differ > values / 100);
+    for (i = 0; i < 3; i++)
+        free(was[i]);
+    free(doubles_were);
+}
+
+static void protect(void)
+{
+    floats = get_memory(values * 4);
+    noise = get_memory(values * 4);
+    special = get_memory(values * 4);
+    doubles = get_memory(values * 8);
+    plain = get_memory(100000);
+    OK(VELOC_Mem_protect(FLOATS, floats, values, sizeof *floats));
+    OK(VELOC_Mem_protect(DOUBLES, doubles, values, sizeof *doubles));
+    OK(VELOC_Mem_protect(NOISE, noise, values, sizeof *noise));
+    OK(VELOC_Mem_protect(SPECIAL, special, values, sizeof *special));
+    OK(VELOC_Mem_protect(PLAIN, plain, 100000, 1));
+}
+
+static void refuse(void)
+{
+    REFUSED(VELOC_Mem_compress(77, VELOC_COMPRESS_8, 1), "region 77");
+    REFUSED(VELOC_Mem_compress(PLAIN, VELOC_COMPRESS_8, 1), "region 4|elements of 1 bytes|floats (4) and doubles (8)");
+    REFUSED(VELOC_Mem_compress(FLOATS, 9, 1), "region 0|mode is 9|_12 (12)");
+    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_RELATIVE, 1), "region 0|mode is 256");
+    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, 0), "region 0|bound");
+    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, -1), "region 0|bound|-1");
+    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, NAN), "region 0|bound|NaN");
+    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, INFINITY), "region 0|bound|inf");
+    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8 | VELOC_COMPRESS_RELATIVE, 1e-4), "region 0|bound|below one bit");
+    OK(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_NONE, 0));
+}
+
+static void compress(void)
+{
+    OK(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, BOUND));
+    OK(VELOC_Mem_compress(DOUBLES, VELOC_COMPRESS_12 | VELOC_COMPRESS_RELATIVE, PART));
+    OK(VELOC_Mem_compress(NOISE, VELOC_COMPRESS_16, 1e-30));
+    OK(VELOC_Mem_compress(SPECIAL, VELOC_COMPRESS_16, BOUND));
+}
+
+/* Takes a version in three calls. */
+static void take_parts(int version)
+{
+    int some[] = {DOUBLES, PLAIN}, none[] = {SPECIAL};
+    OK(VELOC_Checkpoint_begin("wave", version));
+    OK(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, some, 2));
+    OK(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, none, 1));
+    some[0] = FLOATS;
+    some[1] = NOISE;
+    OK(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, some, 2));
+    OK(VELOC_Checkpoint_end(1));
+}
+
+static void restore_parts(int version)
+{
+    int some[] = {NOISE, PLAIN};
+    OK(VELOC_Restart_begin("wave", version));
+    EQUAL(VELOC_Recover_size(FLOATS), values * 4);
+    EQUAL(VELOC_Recover_size(DOUBLES), values * 8);
+    EQUAL(VELOC_Recover_size(PLAIN), 100000);
+    OK(VELOC_Recover_selective(VELOC_RECOVER_SOME, some, 2));
+    OK(VELOC_Recover_selective(VELOC_RECOVER_REST, some, 2));
+    OK(VELOC_Restart_end(1));
+}
+
+int main(int argc, char **argv)
+{
+    const int versions = (int)number(argc, argv, "versions", 5), parts = number(argc, argv, "parts", 0) != 0;
+    int version;
+    values = (size_t)number(argc, argv, "values", 70013);
+    OK(VELOC_Init_single(0, argv[1]));
+    protect();
+    if (number(argc, argv, "refuse", 0)) {
+        refuse();
+        OK(VELOC_Finalize(0));
+        puts("done");
+        return 0;
+    }
+    if (number(argc, argv, "take", 1)) {
+        compress();
+        for (version = 1; version <= versions; version++) {
+            set(version);
+            if (parts)
+                take_parts(version);
+            else
+                OK(VELOC_Checkpoint("wave", version));
+        }
+    }
+    if (number(argc, argv, "restore", 1)) {
+        for (version = versions; version >= 1; version--) {
+            set(version + 1);
+            if (parts)
+                restore_parts(version);
+            else
+                OK(VELOC_Restart("wave", version));
+            check_all(version);
+        }
+    }
+    if (number(argc, argv, "kill", 0))
+        kill(getpid(), SIGKILL);
+    OK(VELOC_Finalize(1));
+    puts("done");
+    return 0;
+}
