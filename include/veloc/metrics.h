@@ -295,6 +295,26 @@ typedef struct VELOC_Metrics {
      * Calls of VELOC_Restart that have restored one, and their time, waiting included.
      */
     struct VELOC_Sum restart_calls;
+    /**
+     * Compressing of regions (VELOC_Mem_compress): their bytes before, and time.
+     */
+    struct VELOC_Sum compress;
+    /**
+     * Decompressing of regions: their bytes behind it, and time.
+     */
+    struct VELOC_Sum decompress;
+    /**
+     * The bytes of compressed regions.
+     */
+    uint64_t compressed_bytes;
+    /**
+     * Blocks of 64 values of them that were kept whole, as their bound asks for it.
+     */
+    uint64_t compressed_whole;
+    /**
+     * Regions that were to be compressed, and were taken as they are.
+     */
+    uint64_t uncompressed;
 } VELOC_Metrics;
 
 /**

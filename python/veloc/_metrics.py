@@ -44,6 +44,11 @@ class _Metrics(ctypes.Structure):
         ("encode_failures", ctypes.c_uint64),
         ("checkpoint_calls", _Sum),
         ("restart_calls", _Sum),
+        ("compress", _Sum),
+        ("decompress", _Sum),
+        ("compressed_bytes", ctypes.c_uint64),
+        ("compressed_whole", ctypes.c_uint64),
+        ("uncompressed", ctypes.c_uint64),
     ]
 
 

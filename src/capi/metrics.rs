@@ -145,6 +145,16 @@ pub struct VELOC_Metrics {
     pub checkpoint_calls: VELOC_Sum,
     /// Calls of VELOC_Restart that have restored one, and their time, waiting included.
     pub restart_calls: VELOC_Sum,
+    /// Compressing of regions (VELOC_Mem_compress): their bytes before, and time.
+    pub compress: VELOC_Sum,
+    /// Decompressing of regions: their bytes behind it, and time.
+    pub decompress: VELOC_Sum,
+    /// The bytes of compressed regions.
+    pub compressed_bytes: u64,
+    /// Blocks of 64 values of them that were kept whole, as their bound asks for it.
+    pub compressed_whole: u64,
+    /// Regions that were to be compressed, and were taken as they are.
+    pub uncompressed: u64,
 }
 
 fn sum(sum: &Sum) -> VELOC_Sum {
@@ -213,6 +223,11 @@ fn collect(client: &Client) -> VELOC_Metrics {
             + engine.file_side().erasure().map_or(0, Node::unprotected),
         checkpoint_calls: sum(&metrics.checkpoint_calls),
         restart_calls: sum(&metrics.restart_calls),
+        compress: sum(&metrics.compress),
+        decompress: sum(&metrics.decompress),
+        compressed_bytes: metrics.compressed_bytes.load(Ordering::Relaxed),
+        compressed_whole: metrics.compressed_whole.load(Ordering::Relaxed),
+        uncompressed: metrics.uncompressed.load(Ordering::Relaxed),
     }
 }
 

@@ -285,9 +285,9 @@ pub extern "C" fn VELOC_Mem_compress(id: c_int, mode: c_int, bound: f64) -> c_in
             VELOC_COMPRESS_NONE => None,
             mode => {
                 let bits = match mode & !VELOC_COMPRESS_RELATIVE {
-                    VELOC_COMPRESS_8 => Bits::B8,
-                    VELOC_COMPRESS_12 => Bits::B12,
-                    VELOC_COMPRESS_16 => Bits::B16,
+                    VELOC_COMPRESS_8 => Bits::Eight,
+                    VELOC_COMPRESS_12 => Bits::Twelve,
+                    VELOC_COMPRESS_16 => Bits::Sixteen,
                     _ => {
                         return Err(Error::invalid(format!(
                             "region {id}: the mode is {mode}; there are VELOC_COMPRESS_NONE (0), _8 (8), _12 (12) and _16 \

@@ -82,7 +82,7 @@ impl Marked<'_> {
                 let (mut all, mut memory) = (zeros(len)?, zeros(len)?);
                 let (_, mut buffer) = buffers.room(region)?;
                 engine.restores().read_piece(restoring, region, 0, buffer.bytes_mut())?;
-                buffer.decode(&Place::plain(region.id, all.as_mut_ptr(), all.len()))?;
+                buffer.decode(engine, &Place::plain(region.id, all.as_mut_ptr(), all.len()))?;
                 engine.device_side().read_application(&place, &mut memory)?;
                 found.add(0, &memory, &all);
             }

@@ -3,7 +3,9 @@
 //! What is captured, stored and restored are the encoded bytes; only here is known what they mean. They are in buffers of
 //! this process, which are kept, as the next checkpoint needs as much.
 
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::recovering::zeros;
 use super::regions::Compression;
@@ -15,6 +17,7 @@ use engine::Engine;
 use errors::{Error, ErrorKind, Result};
 use os::affinity::usable_cpus;
 use os::sync::Mutex;
+use trace::Activity;
 
 /// The threads that encode and decode, at most.
 const MOST_THREADS: usize = 8;
@@ -66,18 +69,37 @@ impl Buffers {
         if pinned {
             engine.device_side().await_queued()?;
         }
+        let metrics = engine.metrics();
         let stored = encoded_len(place.len, how.element, how.bits)?;
         if stored >= place.len {
+            metrics.uncompressed.fetch_add(1, Ordering::Relaxed);
             return Ok(None);
         }
         let mut buffer = self.take(stored)?;
+        let since = Instant::now();
         // SAFETY: the application protects `len` readable bytes there and does not change them during the call.
         let content =
             unsafe { std::slice::from_raw_parts(place.address as *const u8, place.len as usize) };
         let threads = usable_cpus().min(MOST_THREADS);
         match encode(content, how.element, how.bits, &how.bound, threads, &mut buffer.bytes)? {
-            Outcome::Done(_) => {}
-            Outcome::Overflow => return Ok(None),
+            Outcome::Done { error, whole, .. } => {
+                let time = since.elapsed();
+                metrics.compress.add(place.len, time);
+                metrics.compressed_bytes.fetch_add(stored, Ordering::Relaxed);
+                metrics.compressed_whole.fetch_add(whole, Ordering::Relaxed);
+                engine.trace().spent(Activity::Compress, since, time, place.len);
+                engine.trace().compressed(how.bits.number(), stored, error, whole);
+            }
+            Outcome::Overflow => {
+                metrics.uncompressed.fetch_add(1, Ordering::Relaxed);
+                engine.files().warnings().once(format!(
+                    "region {}: more than one in 128 of its blocks cannot have {} bits a value within the bound \
+                     (VELOC_Mem_compress), so it is taken as it is",
+                    place.id,
+                    how.bits.number()
+                ));
+                return Ok(None);
+            }
         }
         let encoded = Place::plain(place.id, buffer.bytes.as_ptr(), buffer.bytes.len());
         Ok(Some((Place { decoded: Some(place.len), ..encoded }, buffer)))
@@ -96,9 +118,9 @@ impl Buffer {
     ///
     /// # Errors
     /// They are no encoded bytes, or of another length.
-    pub(super) fn decode(&self, to: &Place) -> Result<()> {
+    pub(super) fn decode(&self, engine: &Engine, to: &Place) -> Result<()> {
         let within = |error: Error| error.within(format!("region {}", to.id));
-        let decoded = Header::read(&self.bytes).map_err(within)?.content;
+        let decoded = Header::read(&self.bytes).map_err(within)?.content_len;
         if decoded != to.len {
             let text = format!("it decodes to {decoded} bytes, and its checkpoint says {}", to.len);
             return Err(within(Error::new(ErrorKind::Corrupt, text)));
@@ -111,7 +133,11 @@ impl Buffer {
         // the call.
         let content =
             unsafe { std::slice::from_raw_parts_mut(to.address as *mut u8, to.len as usize) };
-        decode(&self.bytes, content, usable_cpus().min(MOST_THREADS)).map_err(within)
+        let since = Instant::now();
+        decode(&self.bytes, content, usable_cpus().min(MOST_THREADS)).map_err(within)?;
+        engine.metrics().decompress.add(to.len, since.elapsed());
+        engine.trace().spent(Activity::Decompress, since, since.elapsed(), to.len);
+        Ok(())
     }
 
     /// The encoded bytes, to be filled.

@@ -201,7 +201,7 @@ impl Recovering<'_> {
         prepared
             .encoded
             .iter()
-            .try_for_each(|(place, buffer)| buffer.decode(place))
+            .try_for_each(|(place, buffer)| buffer.decode(self.engine, place))
             .map_err(|error| error.within(about("restoring".to_owned())))?;
         prepared.leave();
         self.allow_replacing(restoring);

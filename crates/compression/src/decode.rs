@@ -1,82 +1,103 @@
-//! Decodes arrays.
+//! Decoding an array, or some blocks of it.
 
-use super::encode::in_parallel;
-use super::header::{corrupt, Header};
-use super::layout::Layout;
-use super::value::Value;
-use super::vector::vectorised;
-use super::{block, Element};
+use std::ops::Range;
+
 use errors::{Error, Result};
 
-/// Blocks that one thread decodes.
-struct Piece<'a> {
-    content: &'a mut [u8],
-    codes: &'a [u8],
-    values: &'a [u8],
+use crate::block;
+use crate::header::{corrupt, Bits, Element, Header, Places, BLOCK};
+use crate::pieces::{each, PIECE};
+use crate::real::Real;
+use crate::with_kind;
+
+/// The bytes of some blocks of an encoded array: those at [`Places`].
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// Their codes.
+    pub codes: &'a [u8],
+    /// Their values.
+    pub values: &'a [u8],
+    /// All blocks that are kept whole.
+    pub side: &'a [u8],
 }
 
-/// Decodes an array, by at most so many threads.
+impl<'a> Part<'a> {
+    /// These of an array that is there as a whole.
+    ///
+    /// # Errors
+    /// [`Corrupt`](errors::ErrorKind::Corrupt): it is shorter.
+    pub fn of(encoded: &'a [u8], places: &Places) -> Result<Part<'a>> {
+        let bytes = |place: &Range<u64>| {
+            let place = usize::try_from(place.start).ok()?..usize::try_from(place.end).ok()?;
+            encoded.get(place)
+        };
+        let all = bytes(&places.codes).zip(bytes(&places.values)).zip(bytes(&places.side));
+        let ((codes, values), side) = all.ok_or_else(|| {
+            let end = places.side.end;
+            corrupt(format!("truncated: {} of at least {end} bytes", encoded.len()))
+        })?;
+        Ok(Part { codes, values, side })
+    }
+}
+
+/// Decodes an array, with so many threads.
 ///
 /// # Errors
-/// [`errors::ErrorKind::Corrupt`]: it is no encoded array of so many bytes. Part of `content` may be written then.
+/// [`Corrupt`](errors::ErrorKind::Corrupt): it is none, or damaged, or of an array of another length than `content`.
 pub fn decode(encoded: &[u8], content: &mut [u8], threads: usize) -> Result<()> {
     let header = Header::read(encoded)?;
-    if header.content != content.len() as u64 {
-        let (has, wanted) = (header.content, content.len());
-        return Err(Error::invalid(format!("it decodes to {has} bytes, not to {wanted}")));
+    let layout = header.layout()?;
+    if encoded.len() as u64 != layout.end {
+        return Err(corrupt(format!("truncated: {} of {} bytes", encoded.len(), layout.end)));
     }
-    let layout = Layout::of(header.content, header.element, header.bits)?;
-    if encoded.len() != layout.whole().end {
-        let (has, needed) = (encoded.len(), layout.whole().end);
-        return Err(corrupt(format!("the encoded array has {has} of {needed} bytes")));
+    if content.len() as u64 != header.content_len {
+        let (said, wanted) = (header.content_len, content.len());
+        return Err(corrupt(format!("it is an array of {said} bytes, and not of {wanted}")));
     }
-    match header.element {
-        Element::F32 => decode_as::<f32>(encoded, &layout, header.whole, content, threads),
-        Element::F64 => decode_as::<f64>(encoded, &layout, header.whole, content, threads),
-    }
+    let blocks = 0..layout.blocks;
+    let part = Part::of(encoded, &header.places(blocks.clone())?)?;
+    decode_blocks(&header, blocks, part, content, threads)
 }
 
-fn decode_as<V: Value>(
-    encoded: &[u8],
-    layout: &Layout,
-    whole: u64,
+/// Decodes some blocks of an array with this header, with so many threads.
+///
+/// # Errors
+/// [`Corrupt`](errors::ErrorKind::Corrupt): they are damaged; [`Invalid`](errors::ErrorKind::Invalid): there are no such
+/// blocks, or `part` or `content` has another length than [`Header::places`] says.
+pub fn decode_blocks(
+    header: &Header,
+    blocks: Range<u64>,
+    part: Part<'_>,
     content: &mut [u8],
     threads: usize,
 ) -> Result<()> {
-    let each = layout.blocks.div_ceil(threads.max(1)).max(1024);
-    let contents = content.chunks_mut(each * layout.block_bytes());
-    let codes = encoded[layout.codes()].chunks(each * layout.code_bytes());
-    let values = encoded[layout.values()].chunks(each * layout.bits.of_block());
-    let pieces = contents.zip(codes).zip(values);
-    let pieces =
-        pieces.map(|((content, codes), values)| Piece { content, codes, values }).collect();
-    let kept = &encoded[layout.whole()][..whole as usize * layout.block_bytes()];
-    in_parallel(pieces, |piece| decode_piece::<V>(piece, layout, kept)).into_iter().collect()
-}
-
-vectorised! {
-    fn decode_piece(piece: Piece<'_>, layout: &Layout, kept: &[u8]) -> Result<()> = decode_blocks
-}
-
-#[inline(always)]
-fn decode_blocks<V: Value>(piece: Piece<'_>, layout: &Layout, kept: &[u8]) -> Result<()> {
-    let Piece { content, codes, values } = piece;
-    let contents = content.chunks_mut(layout.block_bytes());
-    let codes = codes.chunks_exact(layout.code_bytes());
-    let packed = values.chunks_exact(layout.bits.of_block());
-    for ((to, code), packed) in contents.zip(codes).zip(packed) {
-        let code = code.iter().rev().fold(0, |code, byte| code << 8 | u16::from(*byte));
-        if code == V::WHOLE {
-            let nth = packed.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes)) as usize;
-            let Some(bytes) = kept.chunks_exact(layout.block_bytes()).nth(nth) else {
-                return Err(corrupt(format!("the encoded array has no whole block {nth}")));
-            };
-            to.copy_from_slice(&bytes[..to.len()]);
-        } else if i32::from(code) > 2 * V::BIAS {
-            return Err(corrupt(format!("the encoded array has a block of the code {code}")));
-        } else {
-            block::write(&block::decode::<V>(code, layout.bits, packed), to);
+    let places = header.places(blocks.clone())?;
+    for (what, place, found) in [
+        ("codes", places.codes, part.codes.len()),
+        ("values", places.values, part.values.len()),
+        ("blocks kept whole", places.side, part.side.len()),
+        ("content", places.content, content.len()),
+    ] {
+        if place.end - place.start != found as u64 {
+            let has = place.end - place.start;
+            return Err(Error::invalid(format!(
+                "{found} bytes of {what} of the blocks {blocks:?}, which have {has}"
+            )));
         }
     }
-    Ok(())
+    with_kind!(header.element, header.bits, decode_part(part, content, blocks.start, threads))
+}
+
+fn decode_part<R: Real<E>, const E: usize, const B: usize>(
+    part: Part<'_>,
+    content: &mut [u8],
+    first: u64,
+    threads: usize,
+) -> Result<()> {
+    let codes = part.codes.chunks(PIECE * (E / 4)).zip(part.values.chunks(PIECE * 8 * B));
+    let pieces = content.chunks_mut(PIECE * BLOCK * E).zip(codes).zip((first..).step_by(PIECE));
+    let done = each(pieces, threads, |((content, (codes, values)), first)| {
+        block::decode::<R, E, B>(codes, values, part.side, content, first)
+    })?;
+    done.into_iter().collect()
 }

@@ -1,134 +1,63 @@
-//! Arrays of floats with fewer bits of each value, within a bound on the error ("block floating point").
+//! Arrays of floats in fewer bits, within an error bound ("block floating point").
 //!
-//! An encoded array, little-endian; N blocks of 64 values, the last one filled with zeros, of E = 4 or 8 bytes, in B = 8, 12 or
-//! 16 bits a value:
+//! A block is 64 values in a row; the last one of an array may be partial, and its missing values count as 0. Its values
+//! are integers of [`Bits`] bits times a step, which is a power of two. A block of which a value would be further off
+//! than the bound allows is kept whole, in the side area; so is one with an infinity or a NaN.
+//!
+//! Little-endian, of N blocks, E bytes a value and B bits:
 //!
 //! | bytes | are |
 //! | --- | --- |
 //! | 128 | the [`Header`] |
-//! | N times 1 (E = 4) or 2 (E = 8) | the code of each block; then zeros up to a multiple of 64 |
-//! | N times 8 B | the values of each block |
-//! | ([`Header::capacity`]) times 64 E | blocks that are kept whole |
+//! | N times 1 (E = 4) or 2 (E = 8), up to a multiple of 64 | codes: 0, all values are 0; all ones, the block is kept whole; else k + 127 or k + 1023, where 2^k is the step |
+//! | N times 8 B | values: two's complement integers q of B bits, each a value q * 2^k; of a block kept whole the number (4 bytes) of its entry in the side area. What is left is 0 |
+//! | (N / 128 + 1) times 64 E | the side area: blocks as they are, missing values 0; behind those that are there, 0 |
 //!
-//! A code of 0: all values are 0. The largest code: the block is kept whole, as it has an infinity or NaN, or its error
-//! would be above the bound; its values are the number of its place among those, as `u32`, then zeros. Any other code is the
-//! exponent of the block's step, as floats have it; each value is a signed number of steps in B bits, two in three bytes if
-//! B is 12.
+//! Of 12 bits, the values 2 i and 2 i + 1 are three bytes, the number q(2 i) + 2^12 q(2 i + 1) modulo 2^24.
 //!
-//! The length follows from that of the array alone, so that room for it is known before its values are. An array with more
-//! than one block in 128 to be kept whole is not encoded.
+//! The largest magnitude m of a block decides: 2^e <= m < 2^(e + 1), k = e + 2 - B, but at least that of the smallest
+//! normal number (-126, -1022). q is x / 2^k rounded to the nearest integer, of two such the even one, and at most
+//! 2^(B - 1) - 1. So:
 //!
-//! | file | has |
-//! | --- | --- |
-//! | `layout` | where what is |
-//! | [`header`] | the first 128 bytes |
-//! | `value` | floats and doubles |
-//! | `block` | 64 values |
-//! | `encode`, `decode` | arrays, by several threads |
-//! | `vector` | loops with vector instructions |
+//! - The error |x - q * 2^k| is a number of the array's own type: nothing is rounded where it is computed. The one
+//!   exception is q = -2^(B - 1) in a block with the largest exponent, whose value would be infinite, and so is its error;
+//!   the block is kept whole.
+//! - It is at most 2^(1 - B) m, or half the smallest normal number if that is more. A bound relative to the whole array has
+//!   finite blocks kept whole only below 2^(1 - B).
+//! - A negative zero comes back as a positive one, unless its block is kept whole.
+//!
+//! A thread that takes denormals for 0 (as compilers of Fortran set it) does so here.
+
+#![deny(clippy::disallowed_methods)]
 
 mod block;
 mod decode;
 mod encode;
-pub mod header;
-mod layout;
+mod header;
+mod pack;
+mod pieces;
+mod real;
+
+pub use decode::{decode, decode_blocks, Part};
+pub use encode::{encode, Bound, Outcome};
+pub use header::{encoded_len, Bits, Element, Header, Places, BLOCK, HEADER_LEN, MAGIC};
+
+/// Calls a function that is generic over type, bytes and bits of the values.
+macro_rules! with_kind {
+    ($element:expr, $bits:expr, $function:ident $arguments:tt) => {
+        match ($element, $bits) {
+            (Element::F32, Bits::Eight) => $function::<f32, 4, 8> $arguments,
+            (Element::F32, Bits::Twelve) => $function::<f32, 4, 12> $arguments,
+            (Element::F32, Bits::Sixteen) => $function::<f32, 4, 16> $arguments,
+            (Element::F64, Bits::Eight) => $function::<f64, 8, 8> $arguments,
+            (Element::F64, Bits::Twelve) => $function::<f64, 8, 12> $arguments,
+            (Element::F64, Bits::Sixteen) => $function::<f64, 8, 16> $arguments,
+        }
+    };
+}
+use with_kind;
+
+#[cfg(test)]
+mod exact;
 #[cfg(test)]
 mod tests;
-mod value;
-mod vector;
-
-pub use decode::decode;
-pub use encode::{encode, Encoded, Outcome};
-pub use header::Header;
-pub use layout::encoded_len;
-
-use errors::{Error, Result};
-
-/// Values of a block.
-pub const BLOCK: usize = 64;
-
-/// What an array consists of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
-    /// Of 4 bytes.
-    F32,
-    /// Of 8 bytes.
-    F64,
-}
-
-impl Element {
-    /// Its bytes.
-    pub fn bytes(self) -> usize {
-        match self {
-            Element::F32 => 4,
-            Element::F64 => 8,
-        }
-    }
-}
-
-/// Bits of an encoded value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bits {
-    /// 8.
-    B8,
-    /// 12.
-    B12,
-    /// 16.
-    B16,
-}
-
-impl Bits {
-    /// Their number.
-    pub fn number(self) -> u32 {
-        match self {
-            Bits::B8 => 8,
-            Bits::B12 => 12,
-            Bits::B16 => 16,
-        }
-    }
-
-    /// Bytes of the values of a block.
-    fn of_block(self) -> usize {
-        BLOCK / 8 * self.number() as usize
-    }
-}
-
-/// The most by which a value may change.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bound(Kind);
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Absolute(f64),
-    /// Of the array's largest absolute value.
-    Relative(f64),
-}
-
-impl Bound {
-    /// By so much.
-    ///
-    /// # Errors
-    /// It is not above 0 and finite.
-    pub fn absolute(most: f64) -> Result<Bound> {
-        if most.is_finite() && most > 0.0 {
-            return Ok(Bound(Kind::Absolute(most)));
-        }
-        Err(Error::invalid(format!("the bound is {most}, not above 0 and finite")))
-    }
-
-    /// By this part of the largest absolute value of the array, which is to have so many bits of each value.
-    ///
-    /// # Errors
-    /// It is not above 0 and finite, or so small that nearly every block would be kept whole.
-    pub fn relative(part: f64, bits: Bits) -> Result<Bound> {
-        let Bound(_) = Bound::absolute(part)?;
-        let least = (-f64::from(bits.number())).exp2();
-        if part < least {
-            return Err(Error::invalid(format!(
-                "the bound is {part} of the largest value, which is below one bit of {}: {least}",
-                bits.number()
-            )));
-        }
-        Ok(Bound(Kind::Relative(part)))
-    }
-}

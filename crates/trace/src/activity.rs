@@ -38,10 +38,14 @@ pub enum Activity {
     Read,
     /// Computing parities from scratch files of other processes.
     Encode,
+    /// Compressing a region (`VELOC_Mem_compress`).
+    Compress,
+    /// Decompressing a region.
+    Decompress,
 }
 
 /// All activities with their names, by number.
-pub(crate) const ACTIVITIES: [(Activity, &std::ffi::CStr); 17] = [
+pub(crate) const ACTIVITIES: [(Activity, &std::ffi::CStr); 19] = [
     (Activity::Init, c"init"),
     (Activity::Checkpoint, c"checkpoint"),
     (Activity::Restore, c"restore"),
@@ -59,6 +63,8 @@ pub(crate) const ACTIVITIES: [(Activity, &std::ffi::CStr); 17] = [
     (Activity::Persist, c"persist"),
     (Activity::Read, c"read"),
     (Activity::Encode, c"encode"),
+    (Activity::Compress, c"compress"),
+    (Activity::Decompress, c"decompress"),
 ];
 
 /// A quantity in bytes that changes in steps.

@@ -34,6 +34,7 @@ pub(crate) fn line(text: &mut String, process: u32, entry: &mut RingEntry) {
         RecordKind::Evict => ("evict", "veloc", "i"),
         RecordKind::Decide => ("touch mode", "veloc", "i"),
         RecordKind::HostCapture => ("host capture", "veloc", "i"),
+        RecordKind::Compressed => ("compressed region", "veloc", "i"),
         RecordKind::Counter => (COUNTERS.get(detail).map_or("", |(_, name)| name), "room", "C"),
         RecordKind::Counters => return,
     };
@@ -78,6 +79,12 @@ pub(crate) fn line(text: &mut String, process: u32, entry: &mut RingEntry) {
             );
             arguments.number("bytes", record.bytes);
             arguments.number("blocked_ns", record.extra);
+        }
+        RecordKind::Compressed => {
+            arguments.number("bits", detail);
+            arguments.number("bytes", record.bytes);
+            arguments.number("error", f64::from_bits(record.extra));
+            arguments.number("whole_blocks", record.time);
         }
         RecordKind::Counter => arguments.number("bytes", record.bytes),
         RecordKind::Span if record.bytes > 0 => {

@@ -120,6 +120,16 @@ pub struct Metrics {
     pub encode: Sum,
     /// The number of checkpoints whose parities could not be made.
     pub encode_failures: AtomicU64,
+    /// Compressing regions: their bytes before, and time.
+    pub compress: Sum,
+    /// Decompressing regions: their bytes behind it, and time.
+    pub decompress: Sum,
+    /// The bytes of compressed regions.
+    pub compressed_bytes: AtomicU64,
+    /// Blocks of 64 values of them that were kept whole, as the bound asks for it.
+    pub compressed_whole: AtomicU64,
+    /// Regions that were to be compressed, and were taken as they are.
+    pub uncompressed: AtomicU64,
     trace: Recorder,
 }
 

@@ -173,6 +173,13 @@ impl Recorder {
         );
     }
 
+    /// Records that a region of a checkpoint was compressed to so many bits of a value and these bytes, the most by which a
+    /// value differs, and how many blocks were kept whole.
+    pub fn compressed(&self, bits: u32, bytes: u64, error: f64, whole: u64) {
+        let (whole, values) = (Duration::from_nanos(whole), [bytes, error.to_bits()]);
+        self.record(RecordKind::Compressed, bits as u8, Instant::now(), whole, values, None);
+    }
+
     /// Records the value of a counter in bytes.
     pub fn counter(&self, counter: Counter, bytes: u64) {
         self.record_now(RecordKind::Counter, counter as u8, [bytes, 0], None);

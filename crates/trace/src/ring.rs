@@ -21,6 +21,8 @@ pub(crate) enum RecordKind {
     Decide,
     /// How host memory was captured; the detail is the number of the way in `json::WAYS`.
     HostCapture,
+    /// A region was compressed; the detail is the bits of a value, the time the blocks that were kept whole.
+    Compressed,
     /// A counter; the detail is a [`Counter`](super::Counter).
     Counter,
     /// Two consecutive counters; the second value is in `extra`.

@@ -67,6 +67,7 @@ fn every_kind_of_event_is_in_the_file() {
     trace.counters([Counter::DeviceUsed, Counter::HostUsed], [55, u64::MAX]);
     trace.touch_mode(true, [0.002, 0.001]);
     trace.host_capture(Capture::Fork, ("shot", 3), 9, Duration::from_micros(4));
+    trace.compressed(12, 1000, 1e-9, 3);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             trace.name_thread("flush");
@@ -95,6 +96,9 @@ fn every_kind_of_event_is_in_the_file() {
         (&evict["args"]["checkpoint"], &evict["args"]["tier"]),
         (&"other".into(), &"host".into())
     );
+    let compressed = &one("compressed region", "i")["args"];
+    assert_eq!((&compressed["bits"], &compressed["bytes"]), (&12.into(), &1000.into()));
+    assert_eq!((&compressed["error"], &compressed["whole_blocks"]), (&1e-9.into(), &3.into()));
     let capture = one("capture", "X");
     assert_eq!(capture["args"]["bytes"], 1u64 << 40);
     assert_eq!(capture["args"]["untouched_bytes"], 5);

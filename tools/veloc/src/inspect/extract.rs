@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{bail, ensure, Context as _, Result};
 use format::delta::Image;
+use os::affinity::usable_cpus;
 
 use super::subject::{is_same_file, InspectedCheckpoint};
 use crate::bases::BaseFinder;
@@ -27,7 +28,7 @@ pub(super) fn extract(
     // What is no checkpoint is told before a base is missed.
     subject.said()?;
     let image = subject.image(bases)?;
-    let bytes = bytes_of(subject, &image, id, size)?;
+    let what = what(subject, &image, id, size)?;
     let Some(to) = to else {
         let output = io::stdout();
         ensure!(
@@ -35,7 +36,7 @@ pub(super) fn extract(
             "the bytes of region {id} are not for a terminal; give --output FILE, or redirect \
              standard output"
         );
-        return match copy(subject, &image, bytes, &mut output.lock()) {
+        return match copy(subject, &image, &what, &mut output.lock()) {
             Err(error) if is_broken_pipe(&error) => Ok(()),
             result => result.context("standard output"),
         };
@@ -46,7 +47,7 @@ pub(super) fn extract(
     if fs::metadata(to).is_ok_and(|metadata| !metadata.is_file()) {
         let opened = OpenOptions::new().write(true).open(to);
         let mut opened = opened.with_context(|| to.display().to_string())?;
-        return copy(subject, &image, bytes, &mut opened).with_context(|| to.display().to_string());
+        return copy(subject, &image, &what, &mut opened).with_context(|| to.display().to_string());
     }
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut temporary = tempfile::Builder::new()
@@ -54,39 +55,62 @@ pub(super) fn extract(
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
         .tempfile_in(folder.unwrap_or(Path::new(".")))
         .with_context(|| to.display().to_string())?;
-    copy(subject, &image, bytes, temporary.as_file_mut())
+    copy(subject, &image, &what, temporary.as_file_mut())
         .with_context(|| to.display().to_string())?;
     temporary.persist(to).with_context(|| to.display().to_string())?;
     Ok(())
 }
 
-/// The range of the bytes in the content of the file.
-fn bytes_of(
+/// What is extracted.
+enum Extracted {
+    /// This range of the content of the file.
+    Range(Range<u64>),
+    /// The first bytes of a compressed region.
+    Uncompressed(Vec<u8>),
+}
+
+fn what(
     subject: &InspectedCheckpoint,
     image: &Image,
     id: i32,
     size: Option<u64>,
-) -> Result<Range<u64>> {
+) -> Result<Extracted> {
     let path = subject.opened.path.display();
     let Some(region) = image.header.region(id) else {
         bail!("{path} has no region {id}");
     };
     // In upstream's tool, 0 means all.
-    let size = size.filter(|size| *size > 0).unwrap_or(region.size);
-    ensure!(
-        size <= region.size,
-        "{path}: region {id} has {} bytes, fewer than the {size} asked for",
-        region.size
-    );
-    Ok(region.offset..region.offset + size)
+    let all = region.decoded.unwrap_or(region.size);
+    let size = size.filter(|size| *size > 0).unwrap_or(all);
+    ensure!(size <= all, "{path}: region {id} has {all} bytes, fewer than the {size} asked for");
+    if region.decoded.is_none() {
+        return Ok(Extracted::Range(region.offset..region.offset + size));
+    }
+    let within = || format!("{path}: region {id}");
+    let opened = subject.opened;
+    let mut stored = vec![0; region.size as usize];
+    image.content.read_exact_at(&opened.file, &mut stored, region.offset, &opened.path)?;
+    let header = compression::Header::read(&stored).with_context(within)?;
+    let fits = header.content_len == all && header.encoded_len()? == region.size;
+    ensure!(fits, "{}: it is no compressed region of {all} bytes", within());
+    let mut bytes = vec![0; all as usize];
+    compression::decode(&stored, &mut bytes, usable_cpus()).with_context(within)?;
+    bytes.truncate(size as usize);
+    Ok(Extracted::Uncompressed(bytes))
 }
 
 fn copy(
     subject: &InspectedCheckpoint,
     image: &Image,
-    bytes: Range<u64>,
+    what: &Extracted,
     to: &mut impl Write,
 ) -> Result<()> {
+    let bytes = match what {
+        Extracted::Range(bytes) => bytes,
+        Extracted::Uncompressed(bytes) => {
+            return Ok(to.write_all(bytes).and_then(|()| to.flush())?)
+        }
+    };
     let bar = output::bytes_bar("extracting", bytes.end - bytes.start);
     let mut block = vec![0; BLOCK.min((bytes.end - bytes.start) as usize)];
     let mut at = bytes.start;

@@ -86,7 +86,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     }
     let subject = opened.subject(inspect.rank, meta.as_deref())?;
     let said = subject.said()?;
-    let mut report = InspectReport::of(&subject, &said);
+    let mut report = InspectReport::of(&subject, &said)?;
     if !inspect.no_checksum {
         if subject.proof.is_none() {
             refuse_holes(&opened.file, &subject.part, &opened.path)?;

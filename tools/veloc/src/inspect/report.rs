@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{ensure, Context as _, Result};
+use compression::{Header, HEADER_LEN};
 use errors::ErrorKind;
 use format::checksum;
 use format::delta::DeltaTable;
@@ -72,6 +73,25 @@ pub(super) struct RegionReport {
     pub bytes: u64,
     /// The place of the region's first byte in the file, if that has all of the region.
     pub offset: Option<u64>,
+    /// How it is compressed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compressed: Option<CompressedReport>,
+}
+
+/// How a region is compressed (`VELOC_Mem_compress`).
+#[derive(Debug, Serialize)]
+pub(super) struct CompressedReport {
+    /// The bytes that it has without.
+    pub uncompressed_bytes: u64,
+    /// Of an element of the array.
+    pub element_bytes: usize,
+    /// Of each value.
+    pub bits: u32,
+    /// The most by which a value may differ from what it was, and the most by which one does.
+    pub bound: f64,
+    pub error: f64,
+    /// Blocks of 64 values that are kept whole.
+    pub whole_blocks: u64,
 }
 
 /// The checksum of a checkpoint.
@@ -119,19 +139,30 @@ pub(super) struct PartReport {
 
 impl InspectReport {
     /// The report on a checkpoint; the checksum is added by [`ChecksumReport::of`].
-    pub(super) fn of(subject: &InspectedCheckpoint, said: &FileDescription) -> InspectReport {
+    ///
+    /// # Errors
+    /// A region that the file calls compressed is not.
+    pub(super) fn of(
+        subject: &InspectedCheckpoint,
+        said: &FileDescription,
+    ) -> Result<InspectReport> {
         let FileDescription { content, header, table } = said;
         let start = if content.is_compressed() { 0 } else { subject.part.start };
         let region = |(id, bytes, offset): (i32, u64, Option<u64>)| RegionReport {
             id,
             bytes,
             offset: offset.map(|offset| start + offset),
+            compressed: None,
         };
+        let mut regions: Vec<RegionReport> = said.regions().into_iter().map(region).collect();
+        for region in &mut regions {
+            region.compressed = CompressedReport::of(subject, said, region.id)?;
+        }
         let (name, rank, version) = match subject.identity.clone() {
             Some((name, rank, version)) => (Some(name), Some(rank), Some(version)),
             None => (None, None, None),
         };
-        InspectReport {
+        Ok(InspectReport {
             path: subject.opened.path.clone(),
             name,
             version,
@@ -140,10 +171,10 @@ impl InspectReport {
             content_bytes: content.is_compressed().then(|| content.len()),
             header_bytes: header.header().encoded_len() as u64,
             incremental: table.as_ref().map(IncrementalReport::of),
-            regions: said.regions().into_iter().map(region).collect(),
+            regions,
             checksum: None,
             proof: None,
-        }
+        })
     }
 
     /// The report as text.
@@ -183,7 +214,57 @@ impl InspectReport {
             }
             text += &format!("{table}\n");
         }
+        for region in &self.regions {
+            if let Some(compressed) = &region.compressed {
+                text += &format!("region {}: {}\n", region.id, compressed.text());
+            }
+        }
         text
+    }
+}
+
+impl CompressedReport {
+    fn of(
+        subject: &InspectedCheckpoint,
+        said: &FileDescription,
+        id: i32,
+    ) -> Result<Option<CompressedReport>> {
+        let Some((region, decoded)) = said.header.region(id).and_then(|r| Some((r, r.decoded?)))
+        else {
+            return Ok(None);
+        };
+        let InspectedFile { file, path, .. } = subject.opened;
+        let mut head = vec![0; region.size.min(HEADER_LEN as u64) as usize];
+        said.content.read_exact_at(file, &mut head, region.offset, path)?;
+        let within = || format!("{}: region {id}", path.display());
+        let head = Header::read(&head).with_context(within)?;
+        ensure!(
+            head.content_len == decoded && head.encoded_len()? == region.size,
+            "{}: it is of {} bytes, and the file's header says {decoded}",
+            within(),
+            head.content_len
+        );
+        Ok(Some(CompressedReport {
+            uncompressed_bytes: decoded,
+            element_bytes: head.element.bytes(),
+            bits: head.bits.number(),
+            bound: head.bound,
+            error: head.error,
+            whole_blocks: head.whole,
+        }))
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "{} without compression; {} bits of each value of {} bytes, {} kept whole; a value differs by at most {:e} \
+             (the bound is {:e})",
+            output::bytes(self.uncompressed_bytes),
+            self.bits,
+            self.element_bytes,
+            output::count(self.whole_blocks as usize, "block is", "blocks are"),
+            self.error,
+            self.bound
+        )
     }
 }
 

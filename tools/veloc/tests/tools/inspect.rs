@@ -8,7 +8,9 @@ use std::os::unix::fs::{symlink, PermissionsExt as _};
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 
+use compression::{encode, encoded_len, Bits, Bound, Element};
 use format::frames::{Codec, Compressor};
+use format::header::{Header, Size};
 use format::identity::Identity;
 use format::proof::{Digest, Proof, Sort, NAME};
 use os::attributes;
@@ -48,6 +50,43 @@ fn what_is_in_a_file() {
     job.write("other", &GOLDEN);
     let found = job.veloc("inspect other --no-checksum --json").json();
     assert_eq!((&found["name"], &found["checksum"]), (&json!(null), &json!(null)));
+}
+
+/// Catches compressed bytes that are taken for a region's, and what a file says of them that is not shown.
+#[test]
+fn compressed_regions_are_shown_and_extracted() {
+    let values: Vec<u8> = (0..1000).flat_map(|i| (i as f32 * 0.25).to_le_bytes()).collect();
+    let (element, bits) = (Element::F32, Bits::Eight);
+    let stored = encoded_len(4000, element, bits).unwrap();
+    let mut encoded = vec![0; stored as usize];
+    encode(&values, element, bits, &Bound::absolute(2.0).unwrap(), 1, &mut encoded).unwrap();
+    let size = Size { stored, decoded: Some(4000) };
+    let header = Header::new(vec![(3, size), (5, Size::from(2))]).unwrap();
+    let job = Job::new();
+    let mut file = [header.encode(), encoded, b"ab".to_vec()].concat();
+    job.write("scratch/wave-3-12.dat", &file);
+    let found = job.veloc("inspect scratch/wave-3-12.dat --no-checksum --json").json();
+    let compressed = &found["regions"][0]["compressed"];
+    assert_eq!(compressed["uncompressed_bytes"], 4000);
+    assert_eq!((&compressed["bits"], &compressed["bound"]), (&json!(8), &json!(2.0)));
+    let error = compressed["error"].as_f64().unwrap();
+    assert!(error > 0.0 && error <= 1.0, "{error}");
+    assert_eq!(found["regions"][1].get("compressed"), None);
+    let text = job.veloc("inspect scratch/wave-3-12.dat").success();
+    assert!(text.contains("region 3: 4000 bytes (3.9 KiB) without compression; 8 bits"), "{text}");
+    job.veloc("inspect scratch/wave-3-12.dat --extract 3 --output out").success();
+    let extracted = fs::read(job.path("out")).unwrap();
+    let float = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().unwrap());
+    assert_eq!(extracted.len(), 4000);
+    for (was, is) in values.chunks(4).zip(extracted.chunks(4)) {
+        assert!((float(was) - float(is)).abs() <= error as f32);
+    }
+    job.veloc("inspect scratch/wave-3-12.dat --extract 3 --size 40 --output out").success();
+    assert_eq!(fs::read(job.path("out")).unwrap(), extracted[..40]);
+    // Its own header.
+    file[48 + 3] ^= 1;
+    job.write("scratch/wave-3-12.dat", &file);
+    job.veloc("inspect scratch/wave-3-12.dat --no-checksum").failure(&["wave-3-12.dat: region 3"]);
 }
 
 /// Catches a proof that is not looked at, and one of another checkpoint that fits.
