@@ -57,6 +57,7 @@ program strict
     field = real(version)
     call VELOC_Checkpoint('strict', version, err); call ok('VELOC_Checkpoint')
   end do
+  call compressed()
   call VELOC_Restart_test('strict', 0, version)
   if (version /= 3) call fail('the newest version')
   do version = 3, 1, -1
@@ -81,6 +82,23 @@ program strict
   print '(a)', 'done'
 
 contains
+
+  ! A region with fewer bits comes back within its bound.
+  subroutine compressed()
+    real(c_float), allocatable, target :: wave(:), was(:)
+    integer :: i
+    allocate (wave(20000), was(20000))
+    was = [(sin(0.01 * real(i)), i = 1, size(was))]
+    wave = was
+    call VELOC_Mem_protect(9, c_loc(wave), size(wave), VELOC_REAL4, err); call ok('a region')
+    call VELOC_Mem_compress(9, VELOC_COMPRESS_12 + VELOC_COMPRESS_RELATIVE, 1d-3, err)
+    call ok('VELOC_Mem_compress')
+    call VELOC_Checkpoint('wave', 1, err); call ok('VELOC_Checkpoint')
+    wave = 7
+    call VELOC_Restart('wave', 1, err); call ok('VELOC_Restart')
+    if (maxval(abs(wave - was)) <= 0 .or. maxval(abs(wave - was)) > 1e-3) call fail('the bound')
+    call VELOC_Mem_unprotect(9, err); call ok('VELOC_Mem_unprotect')
+  end subroutine
 
   subroutine ok(what)
     character(len=*), intent(in) :: what

@@ -313,6 +313,31 @@ class Arrays(WithFolder):
             with self.assertRaisesRegex(veloc.Error, "region 7 is not protected"):
                 job.capture(7, "copy")
 
+    def test_compressed_within_its_bound(self):
+        wave = numpy.sin(numpy.arange(50_000) * 0.01).astype(numpy.float32)
+        was = wave.copy()
+        with self.job() as job:
+            job.protect(0, wave)
+            job.compress(0, bits=8, bound=0.02, relative=True)
+            job.checkpoint("wave", 1)
+            wave[:] = 7
+            job.restart("wave", 1)
+            differs = numpy.abs(wave - was).max()
+            self.assertTrue(0 < differs <= 0.02, differs)
+            found = job.metrics()
+            self.assertEqual(found["compress"]["bytes"], 200_000)
+            self.assertLess(found["compressed_bytes"], 200_000 / 3.7)
+            with self.assertRaisesRegex(ValueError, "bits is 9, not None, 8, 12 or 16"):
+                job.compress(0, bits=9, bound=1)
+            with self.assertRaisesRegex(veloc.Error, "region 0: .*bound nan"):
+                job.compress(0, bits=16, bound=float("nan"))
+            job.compress(0, None)
+            was = wave.copy()
+            job.checkpoint("wave", 2)
+            wave[:] = 7
+            job.restart("wave", 2)
+            self.assertEqual(wave.tobytes(), was.tobytes())
+
     def test_what_is_no_memory_of_its_own_is_refused(self):
         whole = numpy.zeros((10, 10))
         tensor = Tensor(whole)
