@@ -329,7 +329,7 @@ class Arrays(WithFolder):
             self.assertLess(found["compressed_bytes"], 200_000 / 3.7)
             with self.assertRaisesRegex(ValueError, "bits is 9, not None, 8, 12 or 16"):
                 job.compress(0, bits=9, bound=1)
-            with self.assertRaisesRegex(veloc.Error, "region 0: .*bound nan"):
+            with self.assertRaisesRegex(veloc.Error, "region 0: .*bound NaN"):
                 job.compress(0, bits=16, bound=float("nan"))
             job.compress(0, None)
             was = wave.copy()
