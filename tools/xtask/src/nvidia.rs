@@ -9,6 +9,7 @@ pub(crate) mod compiler;
 mod functions;
 mod kernels;
 mod programs;
+mod unchanged;
 mod without_card;
 
 use crate::error::{Error, Result};

@@ -83,9 +83,12 @@ fn of_pip() -> Result<Compiler> {
     })
 }
 
-/// The programs of the CUDA runtime, in order.
+/// The programs of the CUDA runtime that use the library, in order.
 pub(crate) fn sources() -> Result<Vec<PathBuf>> {
-    files_of("cu", &root().join("gpu"))
+    let folder = root().join("gpu");
+    let mut found = files_of("cu", &folder)?;
+    found.retain(|source| source.parent() == Some(&folder));
+    Ok(found)
 }
 
 impl Compiler {
@@ -134,7 +137,9 @@ impl Compiler {
         }
         command.args(CODE.into_iter().flat_map(|code| ["-gencode", code]));
         command.args(["-Xcompiler", "-Wall,-Wextra,-Werror", "-I"]).arg(include);
-        command.arg("-o").arg(to).arg(source).arg("-L").arg(lib).arg("-lveloc-client");
+        command.arg("-o").arg(to).arg(source);
+        // Not for a program that does not use it.
+        command.args(["-Xlinker", "--as-needed", "-L"]).arg(lib).arg("-lveloc-client");
         command.arg("-Xlinker").arg(&self.runtime);
         command.args(["-Xlinker", &format!("-rpath,{path}")]);
         command.args(["-Xlinker", "--enable-new-dtags", "-Xlinker", "-s"]);

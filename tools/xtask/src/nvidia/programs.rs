@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::compiler::{self, Compiler, Ptx};
 use super::kernels::shown;
 use super::without_card::{bounded, ends, ExpectedEnd};
-use super::{had, Findings};
+use super::{had, unchanged, Findings};
 use crate::error::{Result, While};
 use crate::files::{folder, write};
 use crate::stage::{stage, Profile, StagedFolders};
@@ -34,6 +34,7 @@ pub(super) fn check(findings: &mut Findings) -> Result<()> {
             let refused = compiled.and_then(|program| job(stage, &program, "", end));
             findings.add(&format!("{}, compressed: {name}", shown(&source)), refused);
         }
+        unchanged::check(findings, (&name, &compiler), stage, &own)?;
     }
     Ok(())
 }
