@@ -237,6 +237,11 @@ pub fn faults(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libfaults.so"), "../preload/faults.c")
 }
 
+/// A library to be loaded ahead of others, which refuses io_uring to the process.
+pub fn no_uring(folder: &Path) -> PathBuf {
+    shared_library(&folder.join("libnouring.so"), "../preload/no_uring.c")
+}
+
 /// A library to be loaded before all others, which kills the process as soon as it has given a file
 /// a name that ends with `DIES_AT`.
 pub fn dying(folder: &Path) -> PathBuf {

@@ -19,6 +19,7 @@ mod deferred_capture;
 mod descriptors;
 mod device;
 mod discard;
+mod drive;
 mod erasure;
 mod failing;
 mod faults;

@@ -51,6 +51,9 @@ pub struct LevelSpec {
     /// Its store compresses: how much room bytes take is known once they are written. Nothing is captured
     /// into such a level, and it is not the staging level.
     pub compresses: bool,
+    /// A drive. Bytes come to it so slowly that a copy which was consumed is not flushed to it: a job without files
+    /// discards that in the level above, also for what is fetched ahead. Room in which a write has failed is not used again.
+    pub drive: bool,
 }
 
 impl LevelSpec {
@@ -65,6 +68,7 @@ impl LevelSpec {
             grows: true,
             staging: false,
             compresses: false,
+            drive: false,
         }
     }
 
@@ -79,7 +83,20 @@ impl LevelSpec {
             grows: false,
             staging: true,
             compresses: false,
+            drive: false,
         }
+    }
+}
+
+/// The row of a drive, below the host buffer.
+pub fn of_drive(capacity: u64, granule: u64) -> LevelSpec {
+    LevelSpec {
+        name: "drive",
+        key: "drive_size",
+        captures: [false; 2],
+        staging: false,
+        drive: true,
+        ..LevelSpec::host(capacity, granule)
     }
 }
 

@@ -94,11 +94,12 @@ fn job() -> impl Strategy<Value = Job0> {
         Just(RestoreOrder::Same),
         Just(RestoreOrder::Random)
     ];
-    let third = (0..5u8, 0..20u64).prop_map(|(which, size)| match which {
+    let third = (0..6u8, 0..20u64).prop_map(|(which, size)| match which {
         0 => None,
         1 => Some(Third::Between(size * THIRD_GRANULE)),
         2 => Some(Third::Below(size * THIRD_GRANULE)),
-        3 => Some(Third::CompressedBetween(size * THIRD_GRANULE)),
+        3 => Some(Third::Drive(size * THIRD_GRANULE)),
+        4 => Some(Third::CompressedBetween(size * THIRD_GRANULE)),
         _ => Some(Third::Compressed(size * THIRD_GRANULE)),
     });
     let beside = prop::option::weighted(0.7, 0..30u64);

@@ -160,6 +160,23 @@ pub const KEYS: &[Key] = &[
                   3/4 of the memory that is available meanwhile.",
     },
     Key {
+        name: "drive",
+        task: Task::Memory,
+        values: PATH,
+        role: Role::Optional,
+        meaning: "A level below the host cache for checkpoints of a job with ephemeral = true, without a file system in \
+                  between: a directory, in which each process allocates a file without a name when it starts, or a \
+                  block device, for one process alone. Whatever ends the process, nothing of the file stays. Needs \
+                  drive_size; not with hand_over or host_cache_size = 0.",
+    },
+    Key {
+        name: "drive_size",
+        task: Task::Memory,
+        values: "size as above, more than 0",
+        role: Role::Optional,
+        meaning: "The bytes of drive that each process has.",
+    },
+    Key {
         name: "restore_order",
         task: Task::Memory,
         values: "reverse, same or random",

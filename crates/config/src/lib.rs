@@ -178,6 +178,10 @@ pub struct Config {
     pub gpu_cache_size: Option<GrowingSize>,
     /// Bytes of the host buffer. `None`: the library chooses; 0: no buffer.
     pub host_cache_size: Option<u64>,
+    /// The directory of a drive below the host buffer, or its device. Only if `ephemeral`.
+    pub drive: Option<PathBuf>,
+    /// Bytes of the drive, more than 0. With `drive` alone, and then always.
+    pub drive_size: Option<u64>,
     /// How host memory gets to the host buffer; `None`: the library chooses for each checkpoint.
     pub host_capture: Option<Capture>,
     /// Copies of device memory stand in the order of the application's stream, and no call waits for them.

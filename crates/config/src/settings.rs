@@ -99,6 +99,8 @@ impl SettingsByKey {
             persistent: self.read("persistent", value::path)?,
             gpu_cache_size: self.read("gpu_cache_size", value::growing_size)?,
             host_cache_size: self.read("host_cache_size", value::size_or_auto)?.flatten(),
+            drive: self.read("drive", value::path)?,
+            drive_size: self.read("drive_size", |text| value::size_up_to(text, u64::MAX))?,
             gpu_chunk_size: self.required("gpu_chunk_size", origin, value::chunk_or_auto)?,
             ephemeral: self.required("ephemeral", origin, value::switch)?,
             hand_over: self.read("hand_over", value::label)?,
@@ -221,6 +223,7 @@ impl SettingsByKey {
         }
         judge_hand_over(&config).map_err(|error| error.within(origin))?;
         judge_incremental(&config).map_err(|error| error.within(origin))?;
+        judge_drive(&config).map_err(|error| error.within(origin))?;
         Ok(config)
     }
 
@@ -273,6 +276,27 @@ fn judge_incremental(config: &Config) -> Result<()> {
         return Ok(());
     };
     Err(Error::invalid(format!("incremental = true does not go with {why}")))
+}
+
+/// # Errors
+/// A key without which, or with which, a drive would have no use, or would lose what somebody waits for.
+fn judge_drive(config: &Config) -> Result<()> {
+    let why = match (&config.drive, config.drive_size) {
+        (None, None) => return Ok(()),
+        (Some(_), None) => "drive needs drive_size, its bytes",
+        (None, Some(_)) => "drive_size needs drive, a directory or a block device",
+        (Some(_), Some(_)) if !config.ephemeral => {
+            "drive needs ephemeral = true: what it has is gone when the process has ended"
+        }
+        (Some(_), Some(_)) if config.hand_over.is_some() => {
+            "drive does not go with hand_over: what the drive has would not be handed over"
+        }
+        (Some(_), Some(_)) if config.host_cache_size == Some(0) => {
+            "drive does not go with host_cache_size = 0: checkpoints come to it from the host cache"
+        }
+        (Some(_), Some(_)) => return Ok(()),
+    };
+    Err(Error::invalid(why))
 }
 
 /// # Errors

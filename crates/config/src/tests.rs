@@ -27,6 +27,8 @@ fn defaults() {
             persistent: None,
             gpu_cache_size: None,
             host_cache_size: None,
+            drive: None,
+            drive_size: None,
             gpu_chunk_size: None,
             ephemeral: false,
             hand_over: None,
@@ -74,7 +76,7 @@ fn defaults() {
 fn every_key_is_read() {
     let (config, warnings) = text_and_env(
         "mode = sync\nscratch = /s\npersistent = /p\ngpu_cache_size = 0.5..2\n\
-         host_cache_size = 12\ngpu_chunk_size = 2M\nephemeral = yes\nhand_over_time = 90\nrestore_order = random\n\
+         host_cache_size = 12\ndrive = /d\ndrive_size = 3T\ngpu_chunk_size = 2M\nephemeral = yes\nhand_over_time = 90\nrestore_order = random\n\
          newest_by = time\n\
          touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
          pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\nthreaded = true\n\
@@ -93,6 +95,8 @@ fn every_key_is_read() {
             persistent: Some("/p".into()),
             gpu_cache_size: Some(GrowingSize { first: 512 << 20, most: 2 << 30 }),
             host_cache_size: Some(12 << 30),
+            drive: Some("/d".into()),
+            drive_size: Some(3 << 40),
             gpu_chunk_size: Some(2 << 20),
             ephemeral: true,
             hand_over: None,
@@ -323,6 +327,26 @@ fn changes_alone_need_files_below_them() {
         let key = other.split(" = ").next().unwrap_or_default();
         let key = if key == "persistent" { "persistent_interval" } else { key };
         assert!(message.contains("incremental = true") && message.contains(key), "{message}");
+    }
+}
+
+/// Catches a drive whose bytes nobody reads again, and one without a size.
+#[test]
+fn a_drive_is_below_the_host_cache_of_an_ephemeral_job() {
+    let with = |more: &str| text_and_env(&format!("mode = async\nephemeral = true\n{more}"), &[]);
+    let whole = "drive = /d\ndrive_size = 4G\n";
+    assert_eq!(with(whole).unwrap().0.drive_size, Some(4 << 30));
+    assert!(with(&format!("{whole}scratch = /s")).is_ok());
+    for (text, why) in [
+        ("drive = /d", "drive needs drive_size"),
+        ("drive_size = 1G", "drive_size needs drive"),
+        ("drive = /d\ndrive_size = 0", "a size of more than 0"),
+        (&format!("{whole}ephemeral = false\nscratch = /s"), "needs ephemeral = true"),
+        (&format!("{whole}hand_over = a"), "does not go with hand_over"),
+        (&format!("{whole}host_cache_size = 0"), "does not go with host_cache_size = 0"),
+    ] {
+        let message = with(text).unwrap_err().to_string();
+        assert!(message.contains(why), "{text}: {message}");
     }
 }
 

@@ -144,7 +144,7 @@ fn takes(bytes: &[u8]) -> u64 {
     (stored as u64).next_multiple_of(GRANULE)
 }
 
-fn take(engine: &Engine, version: i32, bytes: &[u8]) -> Result<()> {
+pub(super) fn take(engine: &Engine, version: i32, bytes: &[u8]) -> Result<()> {
     let mut open = engine.begin("x", version)?;
     let place = Place::plain(1, bytes.as_ptr(), bytes.len());
     let capturing = engine.shared.capturing();
@@ -157,7 +157,7 @@ fn take(engine: &Engine, version: i32, bytes: &[u8]) -> Result<()> {
     }
 }
 
-fn restored(engine: &Engine, version: i32, len: usize) -> Result<Vec<u8>> {
+pub(super) fn restored(engine: &Engine, version: i32, len: usize) -> Result<Vec<u8>> {
     let restores = engine.shared.restores();
     let restoring = restores.begin_restore("x", version, |_| Part::Host)?;
     let mut bytes = vec![0; len];

@@ -70,6 +70,9 @@ mod device_side;
 mod device_tests;
 mod digests;
 mod direct;
+#[cfg(test)]
+#[cfg(not(feature = "model-check"))]
+mod drive_tests;
 mod encode;
 mod end;
 #[cfg(test)]

@@ -28,6 +28,7 @@ use device::Device;
 use erasure::node::Node;
 use errors::{Error, ErrorKind, Result};
 use files::{Files, Inodes};
+use levels::drive::Drive;
 use levels::host_buffer::HostBuffer;
 use levels::store::Store;
 use once_cell::sync::OnceCell;
@@ -57,7 +58,12 @@ impl Engine {
     /// Reserves the levels (no memory is touched, mapped or registered) and starts the workers. `device` is
     /// the one that the application uses already, if any.
     pub fn start(config: Config, process: Process, device: Option<Device>) -> Result<Engine> {
-        Engine::start_with(config, process, device, Vec::new())
+        let drive = config.drive.as_deref().zip(config.drive_size);
+        let drive = drive.map(|(path, bytes)| -> Result<(LevelSpec, Box<dyn Store>)> {
+            let drive = Drive::open(path, bytes)?;
+            Ok((level::of_drive(drive.len(), drive.block()), Box::new(drive)))
+        });
+        Engine::start_with(config, process, device, drive.transpose()?.into_iter().collect())
     }
 
     /// Starts a job with more levels of memory below the host buffer, in the order of their rows.
@@ -90,8 +96,13 @@ impl Engine {
         // Not earlier: a job that cannot start must not replace the file of a running one.
         let trace = recorder(&config, rank);
         let mut shape = shape(&config, &files, host.as_ref());
-        let (rows, lower): (Vec<_>, Vec<_>) = lower.into_iter().unzip();
-        shape.memory.extend(rows);
+        let (rows, lower): (Vec<LevelSpec>, Vec<_>) = lower.into_iter().unzip();
+        for row in rows {
+            // Whole units of the level below are copied, whatever is behind the last byte.
+            let host = &mut shape.memory[Level::HOST.index()];
+            host.granule = host.granule.max(row.granule);
+            shape.memory.push(row);
+        }
         let mut state = State::new(shape);
         let recorder = trace.clone();
         state.tell_evictions(move |level, name, version, bytes| {

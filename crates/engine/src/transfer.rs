@@ -13,7 +13,7 @@ use catalog::space::{side_by_side, Extent};
 use catalog::state::{MoveEnd, MoveJob, State, StoreResult};
 use catalog::Level;
 use device::WaitMode;
-use errors::{Error, Result};
+use errors::{Error, ErrorKind, Result};
 use levels::store::Room;
 use os::{affinity, logging, threads};
 use policy::slice;
@@ -141,9 +141,22 @@ impl<'a> Mover<'a> {
 fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
     let to_host = (job.to.level == Level::HOST).then(|| shared.host_side.host());
     let copy = || {
-        let to = shared.store(job.to.level)?;
+        let go_on = || match shared.catalog.read(|state| state.is_in_vain(job)) {
+            true => Err(Error::new(ErrorKind::Internal, "the copy is of no use any more")),
+            false => shared.go_on(),
+        };
+        let (from, to) = (shared.store(job.from.level)?, shared.store(job.to.level)?);
+        if job.to.level == Level::HOST {
+            let host = shared.host_side.host()?;
+            from.read_to(&job.from.extents, host, &job.to.extents, job.len, &go_on)?;
+            return Ok(StoreResult::In(job.len));
+        }
         let mut more = |bytes| shared.catalog.step(|state| state.down().more_room(job, bytes));
         let mut room = Room::new(&job.to.extents, &mut more);
+        if job.from.level == Level::HOST {
+            let host = shared.host_side.host()?;
+            return to.write_from(&mut room, host, &job.from.extents, job.len, &go_on);
+        }
         let mut stored = StoreResult::In(0);
         shared.read_copy(&job.from, 0..job.len, |bytes| {
             stored = to.write(&mut room, bytes)?;
@@ -170,6 +183,10 @@ fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
     let failed = |error: Error| about(&job.name, job.version)(error.within(what));
     match copied {
         Ok(stored) => Flushed { stored: Some(stored), ..Flushed::new(MoveEnd::Done, untouched) },
+        Err(_) if shared.catalog.read(|state| state.is_in_vain(job)) => {
+            let stored = Some(StoreResult::Full(job.len));
+            Flushed { stored, ..Flushed::new(MoveEnd::Done, untouched) }
+        }
         Err(error) => Flushed::new(MoveEnd::Failed(failed(error)), untouched),
     }
 }

@@ -7,6 +7,7 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod device_cache;
+pub mod drive;
 pub mod host_buffer;
 #[cfg(all(test, feature = "model-check"))]
 mod host_buffer_model;

@@ -22,6 +22,9 @@ pub type Put<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
 /// Asks the catalog for so many bytes of room more. `None`: the level is full.
 pub type More<'a> = dyn FnMut(u64) -> Option<Arc<[Extent]>> + 'a;
 
+/// Asked between pieces: an error ends the copy.
+pub type GoOn<'a> = dyn Fn() -> Result<()> + Sync + 'a;
+
 /// The memory of a level.
 pub trait Store: Debug + Send + Sync {
     /// Passes the bytes in `range` of a copy to `put`, piece by piece in order. The catalog keeps the copy
@@ -37,6 +40,72 @@ pub trait Store: Debug + Send + Sync {
     /// # Errors
     /// The error of the memory. Nothing is being written any more.
     fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<StoreResult>;
+
+    /// Appends the first `len` bytes of a copy in the host buffer to the copy in `room`. Those who can do more with
+    /// the host buffer's addresses than with pieces, do it.
+    ///
+    /// # Errors
+    /// The errors of the memory, and of `go_on`. Nothing is being written any more.
+    fn write_from(
+        &self,
+        room: &mut Room<'_>,
+        host: &HostBuffer,
+        from: &[Extent],
+        len: u64,
+        go_on: &GoOn<'_>,
+    ) -> Result<StoreResult> {
+        write_pieces(self, room, host, from, len, go_on)
+    }
+
+    /// Reads the first `len` bytes of a copy to the host buffer, in the same way.
+    ///
+    /// # Errors
+    /// The errors of the memory, and of `go_on`. Nothing is being read any more.
+    fn read_to(
+        &self,
+        copy: &[Extent],
+        host: &HostBuffer,
+        to: &[Extent],
+        len: u64,
+        go_on: &GoOn<'_>,
+    ) -> Result<()> {
+        read_pieces(self, copy, host, to, len, go_on)
+    }
+}
+
+/// [`Store::write_from`] by pieces.
+pub(crate) fn write_pieces(
+    store: &(impl Store + ?Sized),
+    room: &mut Room<'_>,
+    host: &HostBuffer,
+    from: &[Extent],
+    len: u64,
+    go_on: &GoOn<'_>,
+) -> Result<StoreResult> {
+    let mut stored = StoreResult::In(0);
+    host.read(from, 0..len, &mut |piece| {
+        go_on()?;
+        stored = store.write(room, piece)?;
+        Ok(())
+    })?;
+    Ok(stored)
+}
+
+/// [`Store::read_to`] by pieces.
+pub(crate) fn read_pieces(
+    store: &(impl Store + ?Sized),
+    copy: &[Extent],
+    host: &HostBuffer,
+    to: &[Extent],
+    len: u64,
+    go_on: &GoOn<'_>,
+) -> Result<()> {
+    let mut full = |_| None;
+    let mut room = Room::new(to, &mut full);
+    store.read(copy, 0..len, &mut |piece| {
+        go_on()?;
+        host.write(&mut room, piece).map(drop)
+    })
 }
 
 /// The room of a copy that is being written.
@@ -58,6 +127,11 @@ impl<'a> Room<'a> {
     /// Room that begins with `extents`, none of which is used.
     pub fn new(extents: &[Extent], more: &'a mut More<'a>) -> Self {
         Room { extents: extents.to_vec(), used: 0, is_full: false, more }
+    }
+
+    /// What there is of it.
+    pub fn extents(&self) -> &[Extent] {
+        &self.extents
     }
 
     /// Uses the next `len` bytes of it for `write`, which is given each place with its part of them.

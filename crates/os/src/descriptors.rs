@@ -63,7 +63,7 @@ fn lowest() -> u64 {
 }
 
 /// Moves `file` to a high number. If there is none, the file keeps its number.
-pub(crate) fn with_high_number<F: AsFd + From<OwnedFd>>(file: F) -> F {
+pub fn with_high_number<F: AsFd + From<OwnedFd>>(file: F) -> F {
     let lowest = lowest();
     if file.as_fd().as_raw_fd() as u64 >= lowest {
         return file;

@@ -76,8 +76,8 @@ pub fn portable(config: &Config) -> Result<Config> {
             .map_err(|error| Error::system(format!("the path {}", path.display()), &error))
     };
     let mut config = config.clone();
-    let Config { scratch, persistent, meta, log_prefix, run_directory, .. } = &mut config;
-    for path in [scratch, persistent, meta, log_prefix, run_directory] {
+    let Config { scratch, persistent, meta, log_prefix, run_directory, drive, .. } = &mut config;
+    for path in [scratch, persistent, meta, log_prefix, run_directory, drive] {
         *path = path.as_deref().map(absolute).transpose()?;
     }
     config.trace = None;

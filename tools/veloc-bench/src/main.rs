@@ -89,6 +89,8 @@ enum Bench {
     Engine(host::engine::EngineOptions),
     /// Measure for how long checkpoints of host memory stop the application
     Snapshot(host::snapshot::SnapshotOptions),
+    /// Measure a drive below the host buffer, beside bare writes and reads
+    Drive(host::drive::DriveOptions),
     /// Measure what arrays in persistent memory cost, and how many iterations a crash loses
     Pmem(host::pmem::PmemOptions),
     /// Measure what `veloc run` costs a program that knows nothing of it
@@ -130,6 +132,7 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Pages(options) => host::pages::run(&options),
         Bench::Engine(options) => host::engine::run(&options),
         Bench::Snapshot(options) => host::snapshot::run(&options),
+        Bench::Drive(options) => host::drive::run(&options),
         Bench::Pmem(options) => host::pmem::run(&options),
         Bench::RunOverhead(options) => host::overhead::run(&options),
         Bench::Paper(options) => paper::run(&options),

@@ -1,7 +1,7 @@
 //! Steps down the levels: flush, write, persist; also past scratch, where that cannot take a file.
 
 use super::level::LevelState;
-use super::lists::{goes_beside, writable};
+use super::lists::{goes_beside, is_discarded_above, writable};
 use super::{After, FileJob, MoveEnd, MoveJob, PersistJob, Source, State, StoreResult};
 use crate::entry::{Entry, FileCopy, Life, MemoryCopy, Stage};
 use crate::space::{cut, join, Extent};
@@ -365,17 +365,28 @@ impl Down<'_> {
         Some(PARTS.map(|part| self.state.levels.readable_from(entry.part(part))))
     }
 
-    /// A copy has failed: frees its room.
+    /// A copy has failed: frees its room, if that can be used again.
     pub(super) fn copy_failed(&mut self, id: Id, part: Part, level: Level) {
         let Some(entry) = self.state.checkpoints.entries.get_mut(&id) else { return };
         let copy = entry.part_mut(part).copy_mut(level);
-        let extents = std::mem::take(&mut copy.extents);
+        let memory = &mut self.state.levels.levels[level.index()];
+        match memory.spec.drive {
+            true => memory.strand(copy),
+            false => memory.space.release(&std::mem::take(&mut copy.extents)),
+        }
         copy.stage = Stage::Failed;
-        self.state.levels.give_back(level, &extents);
     }
 }
 
 impl State {
+    /// Whether a flush that is under way is of no use any more: it ends as if the level were full.
+    pub fn is_in_vain(&self, job: &MoveJob) -> bool {
+        let entry =
+            self.checkpoints.entries.get(&job.id).filter(|entry| entry.life != Life::Dropped);
+        let is_flush = job.from.level < job.to.level;
+        is_flush && entry.is_none_or(|entry| is_discarded_above(self, entry, job.to.level))
+    }
+
     /// Whether the writer of a persistent file is to go on from the scratch file, as others wait for the memory
     /// that it reads.
     pub fn is_to_leave_memory(&self, id: Id) -> bool {

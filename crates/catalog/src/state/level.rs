@@ -17,7 +17,7 @@ pub(super) struct LevelState {
     pub(super) space: Space,
     /// Free room that nobody gets for now, as its pages are being given back to the system.
     pub(super) aside: u64,
-    /// Room that is never used again, as a copy to it could not be waited for.
+    /// Room that is never used again, as a copy to it could not be waited for, or cannot be written.
     pub(super) stranded: u64,
     /// Whether all bytes that it begins with are there, or will not come.
     pub(super) complete: bool,
@@ -62,7 +62,7 @@ impl LevelState {
         }
     }
 
-    /// Takes the room of a copy that could not be waited for.
+    /// Takes the room of a copy for good.
     pub(super) fn strand(&mut self, copy: &mut MemoryCopy) {
         let extents = std::mem::take(&mut copy.extents);
         copy.stage = Stage::default();
@@ -213,11 +213,6 @@ impl MemoryLevels {
                 level.space.release(&std::mem::take(copy).extents);
             }
         }
-    }
-
-    /// Frees room.
-    pub(super) fn give_back(&mut self, level: Level, extents: &[Extent]) {
-        self.level_mut(level).space.release(extents);
     }
 
     /// Allocates room, without eviction.

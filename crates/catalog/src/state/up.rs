@@ -252,7 +252,8 @@ impl Up<'_> {
         let part_state = entry.part(part);
         // What compresses takes less, or hardly more.
         let room = part_state.len.max(part_state.copy(to).needs);
-        if !self.make_room_for_fetch(room, when, to) {
+        let discards = self.state.levels.level(from).spec.drive;
+        if !self.make_room_for_fetch(room, when, to, discards) {
             return None;
         }
         let job = self.state.down().begin_move(id, part, [from, to], room)?;
@@ -275,7 +276,7 @@ impl Up<'_> {
         let lens = PARTS
             .map(|part| self.state.checkpoints.entries.get(&id).map_or(0, |e| e.part(part).len));
         let rounded = lens.map(|len| self.state.levels.level(staging).space.rounded(len));
-        if !self.make_room_for_fetch(rounded[0] + rounded[1], when, staging) {
+        if !self.make_room_for_fetch(rounded[0] + rounded[1], when, staging, false) {
             return None;
         }
         let mut memory = [None, None];
@@ -313,8 +314,15 @@ impl Up<'_> {
         self.state.ended(job.id, false);
     }
 
-    /// Makes room for something that will be used at `when`, by evicting only what is used later.
-    pub(super) fn make_room_for_fetch(&mut self, len: u64, when: NextUse, level: Level) -> bool {
+    /// Makes room for something that will be used at `when`, by evicting only what is used later; if it `discards`,
+    /// also what is nowhere else and may be discarded.
+    pub(super) fn make_room_for_fetch(
+        &mut self,
+        len: u64,
+        when: NextUse,
+        level: Level,
+        discards: bool,
+    ) -> bool {
         loop {
             let LevelState { space, victims, complete, .. } = self.state.levels.level(level);
             if space.rounded(len) <= space.free() {
@@ -323,15 +331,20 @@ impl Up<'_> {
             if !complete {
                 return false;
             }
-            let latest = victims
-                .iter()
-                .take(VICTIMS_COMPARED)
-                .filter(|(class, _)| *class != EvictionClass::Discardable)
-                .filter_map(|&(_, id)| {
-                    Some((self.state.ahead.next_use(self.state.checkpoints.entries.get(&id)?), id))
-                })
-                .filter(|(use_of_victim, _)| *use_of_victim > when)
-                .max_by_key(|&(use_of_victim, id)| (use_of_victim, std::cmp::Reverse(id)));
+            let discardable = (EvictionClass::Discardable, 0);
+            let latest = [victims.range(..discardable), victims.range(discardable..)]
+                .into_iter()
+                .take(1 + usize::from(discards))
+                .find_map(|of_class| {
+                    of_class
+                        .take(VICTIMS_COMPARED)
+                        .filter_map(|&(_, id)| {
+                            let entry = self.state.checkpoints.entries.get(&id)?;
+                            Some((self.state.ahead.next_use(entry), id))
+                        })
+                        .filter(|(use_of_victim, _)| *use_of_victim > when)
+                        .max_by_key(|&(use_of_victim, id)| (use_of_victim, std::cmp::Reverse(id)))
+                });
             match latest {
                 Some((_, id)) => self.state.eviction().evict(id, level),
                 None => return false,

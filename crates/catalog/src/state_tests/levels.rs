@@ -1,6 +1,6 @@
 //! Which checkpoints leave a memory level, which return to it, and when.
 
-use super::world::{mapped, world, Job0, World, GRANULE, NAME};
+use super::world::{mapped, world, Job0, Third, World, GRANULE, NAME};
 use crate::state::*;
 use crate::{Level, Part, Region};
 use policy::order::RestoreOrder;
@@ -514,4 +514,79 @@ fn what_was_to_be_flushed_and_has_gone_needs_no_room() {
     let id = world.state.checkpoints().find(NAME, 1).unwrap();
     world.state.captures().abort(id);
     assert!(!world.state.has_work(Worker::Write));
+}
+
+fn restore(world: &mut World, version: i32) {
+    let id = world.state.checkpoints().find(NAME, version).unwrap();
+    world.state.up().begin_restore(id);
+    world.state.up().end_restore(id, true);
+}
+
+/// Catches a flush to a drive that goes on although what it flushes was read, one that counts as a failure, and room of it that
+/// stays.
+#[test]
+fn a_flush_to_a_drive_of_what_was_restored_is_in_vain() {
+    let mut world = mapped(Job0 {
+        device: 0,
+        growth: 0,
+        host: 36,
+        third: Some(Third::Drive(120)),
+        scratch: false,
+        persistent: false,
+        ephemeral: true,
+        order: RestoreOrder::Reverse,
+        beside: None,
+    });
+    assert!(world.capture(0, [0, 12]));
+    let flush = world.state.down().next_flush(Level::HOST).unwrap();
+    assert!(!world.state.is_in_vain(&flush));
+    restore(&mut world, 0);
+    assert!(world.state.is_in_vain(&flush));
+    world.state.down().stored(&flush, StoreResult::Full(12));
+    world.state.down().flush_done(&flush, MoveEnd::Done);
+    assert_eq!(world.state.levels().used(Level::new(2)), 0);
+    assert!(world.state.take_failure().is_none());
+    assert!(world.state.down().next_flush(Level::HOST).is_none());
+    world.state.check().unwrap();
+    // It will be read again.
+    world.state.up().hint(NAME, 0);
+    assert!(world.state.down().next_flush(Level::HOST).is_some());
+}
+
+/// A host buffer for three, of which the last was restored, above a drive. Catches a fetch that waits until what was
+/// restored has been written there, and anything else that is discarded for it.
+#[test]
+fn what_was_restored_is_not_written_to_a_drive() {
+    for drive in [true, false] {
+        let third = if drive { Third::Drive(120) } else { Third::Below(120) };
+        let mut world = mapped(Job0 {
+            device: 0,
+            growth: 0,
+            host: 36,
+            third: Some(third),
+            scratch: false,
+            persistent: false,
+            ephemeral: true,
+            order: RestoreOrder::Reverse,
+            beside: None,
+        });
+        for version in 0..4 {
+            assert!(world.capture(version, [0, 12]));
+            if version < 2 {
+                world.begin_jobs();
+                world.end_job(0, false);
+            }
+        }
+        let next = |world: &mut World| {
+            let flush = world.state.down().next_flush(Level::HOST).map(|job| job.version);
+            let fetch = world.state.up().next_fetch(Level::HOST).map(|job| job.version);
+            (flush, fetch)
+        };
+        restore(&mut world, 3);
+        assert_eq!(next(&mut world), (Some(2), drive.then_some(0)));
+        let last = world.state.down().next_flush(Level::HOST).map(|job| job.version);
+        assert_eq!(last, (!drive).then_some(3));
+        assert_eq!(world.state.checkpoints().find(NAME, 3).is_none(), drive);
+        world.state.check().unwrap();
+    }
 }

@@ -107,6 +107,8 @@ pub(super) enum Third {
     Between(u64),
     /// Below the host buffer.
     Below(u64),
+    /// A drive below the host buffer.
+    Drive(u64),
     /// Below the host buffer; it compresses.
     Compressed(u64),
     /// Between device and host buffer; it compresses.
@@ -125,6 +127,7 @@ impl Job0 {
             captures: [false, false],
             grows: false,
             staging: false,
+            drive: matches!(self.third, Some(Third::Drive(_))),
             compresses: matches!(
                 self.third,
                 Some(Third::Compressed(_) | Third::CompressedBetween(_))
@@ -135,7 +138,7 @@ impl Job0 {
             Some(Third::Between(bytes) | Third::CompressedBetween(bytes)) => {
                 vec![device, third(bytes), host]
             }
-            Some(Third::Below(bytes) | Third::Compressed(bytes)) => {
+            Some(Third::Below(bytes) | Third::Drive(bytes) | Third::Compressed(bytes)) => {
                 vec![device, host, third(bytes)]
             }
         }
