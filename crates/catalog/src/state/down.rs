@@ -72,6 +72,9 @@ impl Down<'_> {
         let &(consumed, id) = self.state.levels.level(from).flush.first()?;
         let entry = self.state.checkpoints.entries.get(&id)?;
         let (part, to) = self.state.levels.flush_of(entry, from)?;
+        if self.state.levels.reads_first(from, to) {
+            return None;
+        }
         let room = self.state.levels.first_room(entry.part(part), to);
         // A consumed checkpoint is not worth discarding others.
         while !self.state.eviction().make_room(to, room, !consumed) {

@@ -37,6 +37,8 @@ pub(super) struct LevelState {
     pub(super) starved: bool,
     /// Flushes from it that are under way.
     pub(super) flushing: u32,
+    /// Fetches to it that are under way.
+    pub(super) fetching: u32,
 }
 
 impl LevelState {
@@ -59,6 +61,7 @@ impl LevelState {
             hinted: BTreeSet::new(),
             starved: false,
             flushing: 0,
+            fetching: 0,
         }
     }
 
@@ -271,6 +274,14 @@ impl MemoryLevels {
         total > 0
             && total <= staging.spec.capacity
             && entry.parts.iter().all(|part| part.is_absent(0..MOST))
+    }
+
+    /// Whether flushes from a level wait until what is fetched to it has come: a drive does one or the other at its speed,
+    /// and what is read is awaited sooner than room that nobody lacks.
+    pub(super) fn reads_first(&self, from: Level, to: Level) -> bool {
+        let somebody_lacks_room =
+            || self.starved.is_some() || self.levels.iter().any(|level| level.starved);
+        self.level(to).spec.drive && self.level(from).fetching > 0 && !somebody_lacks_room()
     }
 
     /// Whether room only comes if ephemeral checkpoints spill to files.

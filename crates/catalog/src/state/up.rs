@@ -257,6 +257,7 @@ impl Up<'_> {
             return None;
         }
         let job = self.state.down().begin_move(id, part, [from, to], room)?;
+        self.state.levels.level_mut(to).fetching += 1;
         self.state.started(id, false);
         Some(job)
     }
@@ -266,6 +267,8 @@ impl Up<'_> {
         if self.state.down().end_move(job, end) == Ok(true) {
             self.state.counts.fetches += 1;
         }
+        self.state.levels.level_mut(job.to.level).fetching -= 1;
+        self.state.work.changes += 1;
         self.state.ended(job.id, false);
     }
 

@@ -590,3 +590,40 @@ fn what_was_restored_is_not_written_to_a_drive() {
         world.state.check().unwrap();
     }
 }
+
+/// Catches flushes to a drive that take their share from what is read ahead, and that keep a capture from its room.
+#[test]
+fn a_drive_reads_first_unless_a_capture_lacks_room() {
+    let mut world = mapped(Job0 {
+        device: 0,
+        growth: 0,
+        host: 36,
+        third: Some(Third::Drive(120)),
+        scratch: false,
+        persistent: false,
+        ephemeral: true,
+        order: RestoreOrder::Reverse,
+        beside: None,
+    });
+    for version in 0..4 {
+        assert!(world.capture(version, [0, 12]));
+        if version == 0 {
+            world.begin_jobs();
+            world.end_job(0, false);
+        }
+    }
+    restore(&mut world, 3);
+    let fetch = world.state.up().next_fetch(Level::HOST).unwrap();
+    assert_eq!(fetch.version, 0);
+    assert!(world.state.down().next_flush(Level::HOST).is_none());
+    let id = world.state.captures().open(NAME, 4);
+    let reserved = world.state.captures().reserve(id, Part::Host, 12, Level::HOST);
+    assert!(matches!(reserved, Reserve::Wait(WaitFor::Room(_))));
+    let flush = world.state.down().next_flush(Level::HOST).unwrap();
+    world.state.down().flush_done(&flush, MoveEnd::Done);
+    let reserved = world.state.captures().reserve(id, Part::Host, 12, Level::HOST);
+    assert!(matches!(reserved, Reserve::Got { .. }));
+    assert!(world.state.down().next_flush(Level::HOST).is_none());
+    world.state.up().fetch_done(&fetch, MoveEnd::Done);
+    assert!(world.state.down().next_flush(Level::HOST).is_some());
+}

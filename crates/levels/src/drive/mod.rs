@@ -319,6 +319,6 @@ fn no_bytes() -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "it ends before")
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "model-check")))]
 #[path = "tests.rs"]
 mod tests;

@@ -50,7 +50,7 @@ impl Rings {
     }
 
     /// The descriptors of those that nobody uses now.
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "model-check")))]
     pub(super) fn descriptors(&self) -> Vec<i32> {
         let rings = self.0.iter().flat_map(|rings| {
             rings.lock().iter().map(|one| one.ring.as_raw_fd()).collect::<Vec<_>>()

@@ -214,6 +214,25 @@ fn a_ring_that_is_closed_ends_what_is_under_way() {
     assert_eq!(rings(&drive).len(), 1);
 }
 
+/// Catches a forked child that keeps the room of a drive for as long as it lives.
+#[test]
+fn a_forked_child_has_no_drive() {
+    let Some(drive) = drives(1 << 20).pop() else { return };
+    let file = std::os::fd::AsRawFd::as_raw_fd(drive.opened.file().unwrap());
+    let own = os::descriptors::Inode::of(file);
+    // SAFETY: the child asks for a descriptor, and ends: calls that are allowed behind a fork of a process with threads.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let has_it = os::descriptors::Inode::of(file) == own;
+        // SAFETY: nothing runs behind this.
+        unsafe { libc::_exit(i32::from(has_it)) };
+    }
+    let mut status = 0;
+    // SAFETY: a place to write to.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
+
 /// Catches a place that cannot be had and is not named, and a drive whose room is not there at once.
 #[test]
 fn what_cannot_be_a_drive_is_named() {
