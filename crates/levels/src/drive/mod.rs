@@ -176,7 +176,9 @@ impl Drive {
             [in_host, here, len].map(|n| n % block) == [0; 3]
         };
         let all: u64 = runs.iter().map(|(.., len)| len).sum();
-        let is_whole = all == whole && runs.iter().all(fit) && host.address(0) as u64 % block == 0;
+        let is_whole = all == whole
+            && runs.iter().all(fit)
+            && host.address(0).addr() as u64 & (block - 1) == 0;
         is_whole.then(|| {
             let runs = runs.into_iter();
             let pieces = runs.flat_map(|(from, offset, len)| {

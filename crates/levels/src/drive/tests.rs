@@ -1,3 +1,7 @@
+//! The drive against an array, by each mechanism; what fails, and what cannot be had.
+
+#![allow(clippy::unwrap_used)] // A test stops at the first fault.
+
 use super::*;
 use crate::host_buffer::HostBuffer;
 use crate::store::More;

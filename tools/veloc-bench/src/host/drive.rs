@@ -67,6 +67,7 @@ pub(crate) fn run(options: &DriveOptions) -> Result<()> {
     }
     let below = u64::from(2 * options.fit) * options.bytes;
     let measured = if has_fio { 3 } else { 2 };
+    let mut copies = Vec::new();
     for round in 0..options.common.repeats as usize {
         let folder = TempDir::new_in(&place).with_context(|| place.display().to_string())?;
         // Each is first as often as the others: what one has left to the drive, the next one pays for.
@@ -77,6 +78,7 @@ pub(crate) fn run(options: &DriveOptions) -> Result<()> {
                 _ => of_fio(folder.path(), below)?,
             });
         }
+        copies.push(of_memory(options)?);
     }
     let [own, bare, fio] = all;
     let mut tell = |figure: MeasuredFigure| {
@@ -111,6 +113,12 @@ pub(crate) fn run(options: &DriveOptions) -> Result<()> {
             );
             tell(figure.with_goal(Goal::AtMost(1.1)))?;
         }
+        let ratio = median(mine.clone()) / median(copies.clone());
+        tell(MeasuredFigure::new(
+            format!("{name}: the time of the job / of one memcpy of all its checkpoints"),
+            "",
+            vec![ratio],
+        ))?;
     }
     options.judge.judge(&report.points)
 }
@@ -155,6 +163,21 @@ fn of_the_job(place: &Path, options: &DriveOptions) -> Result<[f64; 2]> {
     })?;
     drop(job);
     Ok([forward, reverse])
+}
+
+/// The processor copies as many bytes as the job takes: where the drive is as fast, the application is held up by that.
+fn of_memory(options: &DriveOptions) -> Result<f64> {
+    let bytes = options.bytes as usize;
+    let (from, to) = (Mapping::reserve(bytes)?, Mapping::reserve(bytes)?);
+    // SAFETY: both whole mappings, to whose bytes nobody has a reference.
+    let copy = || unsafe { from.base().as_ptr().copy_to_nonoverlapping(to.base().as_ptr(), bytes) };
+    // SAFETY: as above.
+    unsafe { std::ptr::write_bytes(from.base().as_ptr(), 7, bytes) };
+    copy();
+    seconds(|| {
+        (0..3 * options.fit).for_each(|_| copy());
+        Ok(())
+    })
 }
 
 /// The drive alone writes and reads copies of `bytes`.
