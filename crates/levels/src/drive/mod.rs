@@ -149,7 +149,10 @@ impl Drive {
                 Piece { offset, ..piece }
             })
         };
-        let mut pieces = pieces.fuse();
+        let begin = self.opened.begin;
+        let mut pieces = pieces
+            .map(move |piece| Piece { offset: piece.offset.saturating_add(begin), ..piece })
+            .fuse();
         let failed =
             |error: Error| error.within(format_args!("the drive {}", self.path().display()));
         let by_ring = self.rings.transfer(way, file, &mut pieces, go_on);

@@ -1,15 +1,22 @@
 //! Where a drive has its bytes: a file without a name in a directory, or a block device.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek as _, SeekFrom};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::LEAST_BLOCK;
 use errors::{Error, ErrorKind, Result};
 use os::fork::CloseOnFork;
+use os::mapping::Mapping;
 use os::size;
+
+/// How a device begins that is a drive. It is never read as anything else.
+const MARK: [u8; 8] = *b"VELOCdrv";
+
+/// What was put on a device says so within as many bytes: file systems, tables of partitions, volumes.
+const SIGNATURES: usize = 1 << 20;
 
 /// The kernel's number of ramfs.
 const RAMFS_MAGIC: rustix::fs::FsWord = 0x8584_58f6;
@@ -21,6 +28,8 @@ pub(super) struct Opened {
     file: CloseOnFork<File>,
     pub(super) len: u64,
     pub(super) block: u64,
+    /// Where its bytes begin.
+    pub(super) begin: u64,
 }
 
 impl Opened {
@@ -54,8 +63,12 @@ impl Opened {
             };
             Error::system(what(why), &error)
         })?;
-        let mut opened = Opened { path: path.to_owned(), file, len: 0, block: LEAST_BLOCK };
+        let mut opened =
+            Opened { path: path.to_owned(), file, len: 0, block: LEAST_BLOCK, begin: 0 };
         opened.block = block_of(opened.file()?).max(LEAST_BLOCK);
+        if is_device {
+            opened.take().map_err(|error| error.within(format!("drive = {}", path.display())))?;
+        }
         opened.len = bytes - bytes % opened.block;
         if opened.len == 0 {
             return Err(Error::invalid(what(&format!(
@@ -101,10 +114,40 @@ impl Opened {
         }
     }
 
+    /// Marks a device as a drive.
+    ///
+    /// # Errors
+    /// It has something else on it, or cannot be read or written.
+    fn take(&mut self) -> Result<()> {
+        let failed = |error: io::Error| Error::system("looking at what it has", &error);
+        let mut first = vec![0; SIGNATURES];
+        let mut there = 0;
+        let mut cached = File::open(&self.path).map_err(failed)?;
+        while there < first.len() {
+            match cached.read(&mut first[there..]).map_err(failed)? {
+                0 => break,
+                some => there += some,
+            }
+        }
+        if !first.starts_with(&MARK) && first.iter().any(|byte| *byte != 0) {
+            return Err(Error::invalid(
+                "it has something else on it, which would be overwritten: if nobody needs that, write zeros to its first MiB",
+            ));
+        }
+        let memory = Mapping::reserve(self.block as usize)?;
+        // SAFETY: a new mapping of as many bytes, which are zero.
+        let bytes =
+            unsafe { std::slice::from_raw_parts_mut(memory.base().as_ptr(), self.block as usize) };
+        bytes[..MARK.len()].copy_from_slice(&MARK);
+        self.file()?.write_all_at(bytes, 0).map_err(|error| Error::system("marking it", &error))?;
+        self.begin = self.block;
+        Ok(())
+    }
+
     /// Whether a device has the room.
     fn find_room(&self) -> io::Result<()> {
         let has = self.file.unchecked().seek(SeekFrom::End(0))?;
-        match has >= self.len {
+        match has >= self.begin + self.len {
             true => Ok(()),
             false => Err(io::Error::other(format!("it has {has} bytes"))),
         }

@@ -6,6 +6,7 @@ use super::*;
 use crate::host_buffer::HostBuffer;
 use crate::store::More;
 use proptest::prelude::*;
+use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const BYTES: u64 = 40 << 12;
@@ -260,4 +261,45 @@ fn what_cannot_be_a_drive_is_named() {
         &drive.opened.file().unwrap().metadata().unwrap(),
     );
     assert!(blocks * 512 >= 300 << 20, "{blocks} blocks; there were {before} bytes");
+}
+
+/// Catches a device whose file system is overwritten, one that an earlier job has left and that is refused, and bytes that
+/// are put where the mark is.
+#[test]
+fn a_device_with_something_else_on_it_is_refused() {
+    let folder = folder();
+    let file = folder.path().join("device");
+    std::fs::write(&file, vec![0; 8 << 20]).unwrap();
+    let losetup = |words: &[&str]| {
+        let ended = std::process::Command::new("losetup").args(words).output().ok()?;
+        ended.status.success().then(|| String::from_utf8(ended.stdout).unwrap().trim().to_owned())
+    };
+    let Some(device) = losetup(&["-f", "--show", file.to_str().unwrap()]) else {
+        println!("skipped: there are no loop devices");
+        return;
+    };
+    let path = std::path::PathBuf::from(&device);
+    let room = extents(&[0, 1, 2]);
+    let len = room.iter().map(|extent| extent.len).sum();
+    let opened = (0..2).map(|turn| {
+        let drive = Drive::open(&path, 4 << 20)?;
+        written(&drive, &room, &[content(turn, len)]);
+        assert!(read(&drive, &room, 0..len) == content(turn, len));
+        Ok(())
+    });
+    let opened: errors::Result<Vec<()>> = opened.collect();
+    let most = Drive::open(&path, 8 << 20).unwrap_err().to_string();
+    std::fs::File::options()
+        .write(true)
+        .open(&path)
+        .and_then(|device| device.write_all_at(b"ext4", 0))
+        .unwrap();
+    let refused = Drive::open(&path, 4 << 20).unwrap_err().to_string();
+    losetup(&["-d", &device]);
+    opened.unwrap();
+    assert!(most.contains("it has 8388608 bytes"), "{most}");
+    assert!(
+        refused.contains(&format!("drive = {device}: it has something else on it")),
+        "{refused}"
+    );
 }
