@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::Path;
 
+use compression::{Bits, Bound, Element, Header as EncodedHeader, Outcome, Part};
 use config::{Config, KEYS};
 use errors::Error;
 use format::aggregate::{self, Offsets};
@@ -25,7 +26,7 @@ pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
 #[allow(dead_code, reason = "a fuzzer is linked with one of them")]
-pub(crate) const TARGETS: [Target; 9] = [
+pub(crate) const TARGETS: [Target; 10] = [
     ("header", header),
     ("frames", frames),
     ("delta", delta),
@@ -35,6 +36,7 @@ pub(crate) const TARGETS: [Target; 9] = [
     ("checksum", checksums),
     ("configuration", configuration),
     ("schedule", schedule),
+    ("encoded", encoded),
 ];
 
 /// The length that a file is said to have, and the rest of the input.
@@ -313,4 +315,61 @@ pub(crate) fn schedule(input: &[u8]) {
             Ok(Action::Terminate) | Err(_) => break,
         }
     }
+}
+
+/// An encoded array, whose length is made right; what is accepted decodes block by block to the same. Then an array,
+/// whose first byte says how it is encoded: it comes back within the bound.
+pub(crate) fn encoded(input: &[u8]) {
+    if let Ok(header) = EncodedHeader::read(input) {
+        let len = header.encoded_len().unwrap();
+        if len <= 1 << 20 {
+            let mut bytes = input.to_vec();
+            bytes.resize(len as usize, 0);
+            let mut content = vec![1; header.content_len as usize];
+            let decoded = compression::decode(&bytes, &mut content, 1);
+            let blocks = (0..header.blocks()).map(|block| {
+                let places = header.places(block..block + 1)?;
+                let mut some = vec![2; (places.content.end - places.content.start) as usize];
+                let part = Part::of(&bytes, &places)?;
+                compression::decode_blocks(&header, block..block + 1, part, &mut some, 1)?;
+                Ok(some)
+            });
+            let blocks: Result<Vec<_>, Error> = blocks.collect();
+            assert_eq!(decoded.clone().map(|()| content), blocks.map(|blocks| blocks.concat()));
+            let places = header.places(0..header.blocks()).unwrap();
+            assert_eq!(places.content.end, header.content_len);
+            assert!(places.side.end <= len);
+        }
+    }
+    let Some(([how, scale], content)) = input.split_first_chunk() else { return };
+    let element = if how & 1 == 0 { Element::F32 } else { Element::F64 };
+    let bits = [Bits::Eight, Bits::Twelve, Bits::Sixteen][usize::from(how >> 1) % 3];
+    let scale = f64::from(*scale as i8).exp2();
+    let bound = if how & 128 == 0 { Bound::absolute(scale) } else { Bound::relative(scale, bits) };
+    let Ok(bound) = bound else { return };
+    let content = &content[..content.len() / element.bytes() * element.bytes()];
+    let len = compression::encoded_len(content.len() as u64, element, bits).unwrap();
+    let mut bytes = vec![3; len as usize];
+    let outcome = compression::encode(content, element, bits, &bound, 1, &mut bytes).unwrap();
+    let Outcome::Done { error, .. } = outcome else { return };
+    let mut back = vec![4; content.len()];
+    compression::decode(&bytes, &mut back, 1).unwrap();
+    assert!(error <= EncodedHeader::read(&bytes).unwrap().bound);
+    let values = |bytes: &[u8]| -> Vec<f64> {
+        let value = |bytes: &[u8]| match bytes.try_into() {
+            Ok(bytes) => f32::from_le_bytes(bytes).into(),
+            Err(_) => f64::from_le_bytes(bytes.try_into().unwrap()),
+        };
+        bytes.chunks_exact(element.bytes()).map(value).collect()
+    };
+    let mut largest = 0.0;
+    for (value, back) in values(content).into_iter().zip(values(&back)) {
+        if value.is_finite() {
+            largest = f64::max(largest, (value - back).abs());
+        } else {
+            assert_eq!(value.is_nan(), back.is_nan());
+            assert!(value.is_nan() || value == back);
+        }
+    }
+    assert_eq!(largest, error);
 }

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::panic::catch_unwind;
 use std::path::Path;
 
+use compression::{Bits, Bound, Element, Outcome};
 use config::KEYS;
 use format::aggregate::Offsets;
 use format::delta::{Base, DeltaTable, Sparse};
@@ -172,6 +173,30 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
                 seeds.push(course.pack());
             }
             seeds
+        }
+        "encoded" => {
+            let kinds = [Element::F32, Element::F64].into_iter().flat_map(|element| {
+                [Bits::Eight, Bits::Twelve, Bits::Sixteen].map(|bits| (element, bits))
+            });
+            let encoded = kinds.flat_map(|(element, bits)| {
+                [0, 1, 200].map(|values: usize| {
+                    let values = (0..values).map(|n| if n == 70 { f64::NAN } else { n as f64 });
+                    let content: Vec<u8> = match element {
+                        Element::F32 => values.flat_map(|x| (x as f32).to_le_bytes()).collect(),
+                        Element::F64 => values.flat_map(f64::to_le_bytes).collect(),
+                    };
+                    let len = compression::encoded_len(content.len() as u64, element, bits);
+                    let mut bytes = vec![0; len.unwrap() as usize];
+                    let bound = Bound::absolute(2.0).unwrap();
+                    let made = compression::encode(&content, element, bits, &bound, 1, &mut bytes);
+                    assert_ne!(made, Ok(Outcome::Overflow));
+                    bytes
+                })
+            });
+            let wave = (0..300).flat_map(|n| (n as f32 * 0.1).sin().to_le_bytes());
+            let ways =
+                (0..6).map(|how| [&[how, 252][..], &wave.clone().collect::<Vec<_>>()].concat());
+            encoded.chain(ways).collect()
         }
         other => panic!("{other} has no seeds"),
     }

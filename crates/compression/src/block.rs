@@ -7,6 +7,8 @@ use errors::Result;
 
 use crate::header::{corrupt, BLOCK};
 use crate::pack::{pack, unpack, Packed};
+#[cfg(target_arch = "x86_64")]
+use crate::pack_avx2::{pack_avx2, unpack_avx2};
 use crate::real::Real;
 
 /// The code of a block that is kept whole; its lowest byte where a code has one byte.
@@ -23,6 +25,8 @@ const LANES: usize = 16;
 pub(crate) struct Encoded {
     /// The largest error.
     pub error: f64,
+    /// The largest finite magnitude.
+    pub largest: f64,
     /// The blocks to be kept whole, ascending: which of these they are.
     pub whole: Vec<u32>,
 }
@@ -39,7 +43,7 @@ pub(crate) fn encode<R: Real<E>, const E: usize, const B: usize>(
         // SAFETY: the processor has what the function needs.
         return unsafe { encode_avx2::<R, E, B>(content, codes, values, bound) };
     }
-    encode_plain::<R, E, B>(content, codes, values, bound)
+    encode_plain::<R, E, B>(content, codes, values, bound, pack::<B>)
 }
 
 /// [`encode_plain`], compiled for wider registers.
@@ -51,7 +55,8 @@ fn encode_avx2<R: Real<E>, const E: usize, const B: usize>(
     values: &mut [u8],
     bound: f64,
 ) -> Encoded {
-    encode_plain::<R, E, B>(content, codes, values, bound)
+    let pack = |integers: &_, packed: &mut _| pack_avx2::<B>(integers, packed);
+    encode_plain::<R, E, B>(content, codes, values, bound, pack)
 }
 
 #[inline(always)]
@@ -60,47 +65,67 @@ pub(crate) fn encode_plain<R: Real<E>, const E: usize, const B: usize>(
     codes: &mut [u8],
     values: &mut [u8],
     bound: f64,
+    pack: impl Fn(&[u32; BLOCK], &mut Packed<B>),
 ) -> Encoded {
     let mut encoded = Encoded::default();
     let (blocks, partial) = content.as_chunks::<E>().0.as_chunks::<BLOCK>();
-    let places = codes.chunks_exact_mut(E / 4).zip(values.as_chunks_mut().0.as_chunks_mut().0);
-    let mut places = places.enumerate();
-    for (block, (nth, (code, values))) in blocks.iter().zip(&mut places) {
-        encoded.add(nth, encode_block::<R, E, B>(block, values, bound), code);
+    let (codes, last_code) = codes.split_at_mut(blocks.len() * (E / 4));
+    let (values, last) = values.as_chunks_mut().0.as_chunks_mut().0.split_at_mut(blocks.len());
+    let places = codes.chunks_exact_mut(E / 4).zip(values);
+    for (nth, (block, (code, values))) in blocks.iter().zip(places).enumerate() {
+        fetch_ahead(block);
+        encoded.add(nth, encode_block::<R, E, B>(block, values, bound, &pack), code);
     }
-    if let (false, Some((nth, (code, values)))) = (partial.is_empty(), places.next()) {
+    if let (false, Some(last)) = (partial.is_empty(), last.first_mut()) {
         let mut block = [[0; E]; BLOCK];
         block[..partial.len()].copy_from_slice(partial);
-        encoded.add(nth, encode_block::<R, E, B>(&block, values, bound), code);
+        encoded.add(blocks.len(), encode_block::<R, E, B>(&block, last, bound, &pack), last_code);
     }
     encoded
 }
 
 impl Encoded {
     #[inline(always)]
-    fn add(&mut self, nth: usize, (code, error): (u16, f64), to: &mut [u8]) {
-        to.copy_from_slice(&code.to_le_bytes()[..to.len()]);
-        if code == WHOLE {
+    fn add(&mut self, nth: usize, block: Block, to: &mut [u8]) {
+        to.copy_from_slice(&block.code.to_le_bytes()[..to.len()]);
+        if block.code == WHOLE {
             self.whole.push(nth as u32);
-        } else if error > self.error {
-            self.error = error;
+        }
+        if block.error > self.error {
+            self.error = block.error;
+        }
+        if block.largest > self.largest {
+            self.largest = block.largest;
         }
     }
 }
 
-/// The code of a block, and its largest error.
+/// What encoding a block has found.
+struct Block {
+    code: u16,
+    error: f64,
+    largest: f64,
+}
+
 #[inline(always)]
 fn encode_block<R: Real<E>, const E: usize, const B: usize>(
     block: &Raw<E>,
     values: &mut Packed<B>,
     bound: f64,
-) -> (u16, f64) {
+    pack: impl Fn(&[u32; BLOCK], &mut Packed<B>),
+) -> Block {
     let largest = largest_magnitude::<R, E>(block);
     let exponent = R::exponent(largest);
-    if largest == R::Magnitude::default() || exponent > 2 * R::OFFSET {
+    if largest == R::Magnitude::default() {
         *values = [[0; B]; BLOCK / 8];
-        return (if exponent == 0 { 0 } else { WHOLE }, 0.0);
+        return Block { code: 0, error: 0.0, largest: 0.0 };
     }
+    if exponent > 2 * R::OFFSET {
+        *values = [[0; B]; BLOCK / 8];
+        let largest = largest_plain::<R, E>(block.as_flattened());
+        return Block { code: WHOLE, error: 0.0, largest };
+    }
+    let largest = R::of_magnitude(largest).into();
     let k = (exponent - R::OFFSET + 2 - B as i32).max(1 - R::OFFSET);
     let (step, per_step) = (R::power(k), R::power(-k));
     let most = R::ROUNDS + R::of_integer((1 << (B - 1)) - 1);
@@ -117,13 +142,28 @@ fn encode_block<R: Real<E>, const E: usize, const B: usize>(
             *integer = rounded.lowest();
         }
     }
-    let error = errors.into_iter().fold(R::default(), |a, b| if b > a { b } else { a }).into();
+    // Integers, of which the largest is found without one by one.
+    let error = errors.map(R::magnitude).into_iter().fold(R::Magnitude::default(), Ord::max);
+    let error = R::of_magnitude(error).into();
     if error > bound {
         *values = [[0; B]; BLOCK / 8];
-        return (WHOLE, 0.0);
+        return Block { code: WHOLE, error: 0.0, largest };
     }
-    pack::<B>(&integers, values);
-    ((k + R::OFFSET) as u16, error)
+    pack(&integers, values);
+    Block { code: (k + R::OFFSET) as u16, error, largest }
+}
+
+/// Has the processor fetch what lies a page behind these values: it does so by itself within a page alone.
+#[inline(always)]
+fn fetch_ahead<const E: usize>(values: &[[u8; E]]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in values.as_flattened().chunks(64) {
+        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        // SAFETY: an address that is none is not fetched from.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().wrapping_add(4096).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = values;
 }
 
 #[inline(always)]
@@ -168,6 +208,7 @@ pub(crate) fn largest_plain<R: Real<E>, const E: usize>(content: &[u8]) -> f64 {
     let (rows, rest) = content.as_chunks::<E>().0.as_chunks::<LANES>();
     let mut largest = [R::Magnitude::default(); LANES];
     for values in rows {
+        fetch_ahead(values);
         for (value, largest) in values.iter().zip(&mut largest) {
             *largest = finite(value).max(*largest);
         }
@@ -192,7 +233,7 @@ pub(crate) fn decode<R: Real<E>, const E: usize, const B: usize>(
         // SAFETY: the processor has what the function needs.
         return unsafe { decode_avx2::<R, E, B>(codes, values, side, content, first) };
     }
-    decode_plain::<R, E, B>(codes, values, side, content, first)
+    decode_plain::<R, E, B>(codes, values, side, content, first, unpack::<B>)
 }
 
 /// [`decode_plain`], compiled for wider registers.
@@ -205,7 +246,8 @@ fn decode_avx2<R: Real<E>, const E: usize, const B: usize>(
     content: &mut [u8],
     first: u64,
 ) -> Result<()> {
-    decode_plain::<R, E, B>(codes, values, side, content, first)
+    let unpack = |packed: &_, integers: &mut _| unpack_avx2::<B>(packed, integers);
+    decode_plain::<R, E, B>(codes, values, side, content, first, unpack)
 }
 
 #[inline(always)]
@@ -215,17 +257,18 @@ pub(crate) fn decode_plain<R: Real<E>, const E: usize, const B: usize>(
     side: &[u8],
     content: &mut [u8],
     first: u64,
+    unpack: impl Fn(&Packed<B>, &mut [i32; BLOCK]),
 ) -> Result<()> {
     let side = side.as_chunks::<E>().0.as_chunks::<BLOCK>().0;
     let (blocks, partial) = content.as_chunks_mut::<E>().0.as_chunks_mut::<BLOCK>();
     let places = codes.chunks_exact(E / 4).zip(values.as_chunks().0.as_chunks().0);
     let mut places = places.zip(first..);
     for (block, ((code, values), number)) in blocks.iter_mut().zip(&mut places) {
-        decode_block::<R, E, B>(code, values, side, block, number)?;
+        decode_block::<R, E, B>(code, values, side, block, number, &unpack)?;
     }
     if let (false, Some(((code, values), number))) = (partial.is_empty(), places.next()) {
         let mut block = [[0; E]; BLOCK];
-        decode_block::<R, E, B>(code, values, side, &mut block, number)?;
+        decode_block::<R, E, B>(code, values, side, &mut block, number, &unpack)?;
         partial.copy_from_slice(&block[..partial.len()]);
     }
     Ok(())
@@ -238,6 +281,7 @@ fn decode_block<R: Real<E>, const E: usize, const B: usize>(
     side: &[Raw<E>],
     block: &mut Raw<E>,
     number: u64,
+    unpack: impl Fn(&Packed<B>, &mut [i32; BLOCK]),
 ) -> Result<()> {
     let code = match *code {
         [u8::MAX] => WHOLE,
@@ -251,7 +295,7 @@ fn decode_block<R: Real<E>, const E: usize, const B: usize>(
     } else if k <= R::OFFSET + 2 - B as i32 {
         let step = R::power(k);
         let mut integers = [0; BLOCK];
-        unpack::<B>(values, &mut integers);
+        unpack(values, &mut integers);
         for (value, integer) in block.iter_mut().zip(integers) {
             *value = (R::of_integer(integer) * step).bytes();
         }

@@ -97,6 +97,14 @@ pub fn encode(
     with_kind!(element, bits, encode_array(content, header, layout, largest, threads, out))
 }
 
+/// The pieces of an array that is encoded, but for the side area.
+struct Written {
+    pieces: Vec<Encoded>,
+    whole: u64,
+    error: f64,
+    largest: f64,
+}
+
 fn encode_array<R: Real<E>, const E: usize, const B: usize>(
     content: &[u8],
     mut header: Header,
@@ -105,36 +113,57 @@ fn encode_array<R: Real<E>, const E: usize, const B: usize>(
     threads: usize,
     out: &mut [u8],
 ) -> Result<Outcome> {
-    let pieces = || content.chunks(PIECE * BLOCK * E);
-    header.bound = match limit {
-        Limit::Absolute(bound) => bound,
-        Limit::Relative(bound) => {
-            let found = each(pieces(), threads, block::largest::<R, E>)?;
-            header.largest = found.into_iter().fold(0.0, f64::max);
-            (bound * header.largest).min(f64::MAX)
-        }
-    };
     let (head, rest) = out.split_at_mut(HEADER_LEN);
     let (codes, rest) = rest.split_at_mut(layout.values as usize - HEADER_LEN);
     let (values, side) = rest.split_at_mut((layout.side - layout.values) as usize);
     let (codes, padding) = codes.split_at_mut(layout.blocks as usize * (E / 4));
     padding.fill(0);
-    let whole = AtomicU64::new(0);
-    let places = codes.chunks_mut(PIECE * (E / 4)).zip(values.chunks_mut(PIECE * 8 * B));
-    let encoded = each(pieces().zip(places), threads, |(content, (codes, values))| {
-        if whole.load(Ordering::Relaxed) > layout.capacity {
-            return Encoded::default();
+    let pieces = || content.chunks(PIECE * BLOCK * E);
+    let mut write = |bound| -> Result<Written> {
+        let whole = AtomicU64::new(0);
+        let places = codes.chunks_mut(PIECE * (E / 4)).zip(values.chunks_mut(PIECE * 8 * B));
+        let pieces = each(pieces().zip(places), threads, |(content, (codes, values))| {
+            if whole.load(Ordering::Relaxed) > layout.capacity {
+                return Encoded::default();
+            }
+            let encoded = block::encode::<R, E, B>(content, codes, values, bound);
+            whole.fetch_add(encoded.whole.len() as u64, Ordering::Relaxed);
+            encoded
+        })?;
+        let error = pieces.iter().map(|piece| piece.error).fold(0.0, f64::max);
+        let largest = pieces.iter().map(|piece| piece.largest).fold(0.0, f64::max);
+        Ok(Written { pieces, whole: whole.into_inner(), error, largest })
+    };
+    let written = match limit {
+        Limit::Absolute(bound) => {
+            header.bound = bound;
+            write(bound)?
         }
-        let encoded = block::encode::<R, E, B>(content, codes, values, header.bound);
-        whole.fetch_add(encoded.whole.len() as u64, Ordering::Relaxed);
-        encoded
-    })?;
-    header.whole = whole.into_inner();
-    if header.whole > layout.capacity {
+        Limit::Relative(relative) => {
+            let of = |largest: f64| (relative * largest).min(f64::MAX);
+            // Below so wide a bound all finite blocks are, but for denormals: it need not be known while they are encoded.
+            let is_wide = relative >= 0.5_f64.powi(B as i32 - 1);
+            let at_once = if is_wide { Some(write(f64::MAX)?) } else { None };
+            let is_done = |written: &Written| {
+                written.error <= of(written.largest) || written.whole > layout.capacity
+            };
+            let (largest, written) = match at_once.filter(is_done) {
+                Some(written) => (written.largest, written),
+                None => {
+                    let found = each(pieces(), threads, block::largest::<R, E>)?;
+                    let largest = found.into_iter().fold(0.0, f64::max);
+                    (largest, write(of(largest))?)
+                }
+            };
+            (header.largest, header.bound) = (largest, of(largest));
+            written
+        }
+    };
+    if written.whole > layout.capacity {
         return Ok(Outcome::Overflow);
     }
-    header.error = encoded.iter().map(|piece| piece.error).fold(0.0, f64::max);
-    let whole = encoded.iter().zip(0..).flat_map(|(piece, nth)| {
+    (header.error, header.whole) = (written.error, written.whole);
+    let whole = written.pieces.iter().zip(0..).flat_map(|(piece, nth)| {
         piece.whole.iter().map(move |block| nth * PIECE + *block as usize)
     });
     let mut entries = side.chunks_exact_mut(BLOCK * E);

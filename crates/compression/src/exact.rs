@@ -12,8 +12,7 @@ struct Exact {
 impl Exact {
     fn of(value: f64) -> Exact {
         let bits = value.to_bits();
-        let (fraction, exponent) =
-            ((bits & ((1 << 52) - 1)) as i128, ((bits >> 52) & 0x7ff) as i32);
+        let (fraction, exponent) = ((bits << 12 >> 12) as i128, (bits << 1 >> 53) as i32);
         let m = if exponent == 0 { fraction } else { fraction | 1 << 52 };
         Exact { m: if value < 0.0 { -m } else { m }, e: exponent.max(1) - 1075 }
     }

@@ -35,6 +35,8 @@ mod decode;
 mod encode;
 mod header;
 mod pack;
+#[cfg(target_arch = "x86_64")]
+mod pack_avx2;
 mod pieces;
 mod real;
 

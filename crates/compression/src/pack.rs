@@ -17,11 +17,13 @@ pub(crate) fn pack<const B: usize>(integers: &[u32; BLOCK], packed: &mut Packed<
                 }
             }
             _ => {
-                let pairs = eight.as_chunks::<2>().0;
-                for (to, [even, odd]) in to.as_chunks_mut::<3>().0.iter_mut().zip(pairs) {
-                    let [a, b, c, _] = (even & 0xfff | odd << 12).to_le_bytes();
-                    *to = [a, b, c];
-                }
+                let [a, b, c, d]: [u64; 4] = std::array::from_fn(|pair| {
+                    u64::from(eight[2 * pair] & 0xfff | (eight[2 * pair + 1] & 0xfff) << 12)
+                });
+                let low = a | b << 24 | c << 48;
+                let high = (c >> 16 | d << 8) as u32;
+                to[..8].copy_from_slice(&low.to_le_bytes());
+                to[8..].copy_from_slice(&high.to_le_bytes());
             }
         }
     }
@@ -39,11 +41,12 @@ pub(crate) fn unpack<const B: usize>(packed: &Packed<B>, integers: &mut [i32; BL
                 }
             }
             _ => {
-                let pairs = eight.as_chunks_mut::<2>().0;
-                for ([a, b, c], [even, odd]) in from.as_chunks::<3>().0.iter().zip(pairs) {
-                    let both = i32::from_le_bytes([0, *a, *b, *c]);
-                    *even = both << 12 >> 20;
-                    *odd = both >> 20;
+                let bytes: [u8; 16] =
+                    std::array::from_fn(|n| from[n / 4 * 3 + [0, 1, 1, 2][n % 4]]);
+                for (pair, to) in bytes.as_chunks::<4>().0.iter().zip(eight.as_chunks_mut::<2>().0)
+                {
+                    to[0] = i32::from(i16::from_le_bytes([pair[0], pair[1]]) << 4 >> 4);
+                    to[1] = i32::from(i16::from_le_bytes([pair[2], pair[3]]) >> 4);
                 }
             }
         }

@@ -43,3 +43,35 @@ pub(crate) fn each<P, T: Send>(
     done.sort_unstable_by_key(|(nth, _)| *nth);
     Ok(done.into_iter().map(|(_, made)| made).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    /// Catches results in the order of the threads.
+    #[test]
+    fn results_are_in_the_order_of_the_pieces() {
+        // No thread takes two pieces while the other takes none.
+        let both = Barrier::new(2);
+        let work = |piece| {
+            both.wait();
+            piece
+        };
+        assert_eq!(each(0..64, 2, work).unwrap(), (0..64).collect::<Vec<_>>());
+        assert_eq!(each(0..0, 2, |piece: i32| piece).unwrap(), []);
+    }
+
+    /// Catches a panic that ends the application.
+    #[test]
+    fn a_thread_that_panics_is_an_error() {
+        let both = Barrier::new(2);
+        let here = thread::current().id();
+        let work = |_| {
+            both.wait();
+            assert_eq!(thread::current().id(), here, "on purpose");
+        };
+        let error = each(0..2, 2, work).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Internal);
+    }
+}

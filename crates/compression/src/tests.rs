@@ -122,7 +122,7 @@ fn blocks_plain(
     let mut values = vec![0xab; blocks * 8 * kind.1.number() as usize];
     let encode = |codes: &mut [u8], values: &mut [u8]| {
         use block::encode_plain;
-        with_kind!(kind.0, kind.1, encode_plain(content, codes, values, bound))
+        with_kind!(kind.0, kind.1, encode_plain(content, codes, values, bound, pack::pack))
     };
     let encoded = encode(&mut codes, &mut values);
     (codes, values, encoded)
@@ -168,7 +168,7 @@ proptest! {
         let [mut one, mut other] = [vec![1; content.len()], vec![2; content.len()]];
         let plain = {
             use block::decode_plain;
-            with_kind!(kind.0, kind.1, decode_plain(&codes, &values, &[], &mut one, 5))
+            with_kind!(kind.0, kind.1, decode_plain(&codes, &values, &[], &mut one, 5, pack::unpack))
         };
         let wide = {
             use block::decode;
@@ -183,11 +183,13 @@ proptest! {
         prop_assert_eq!(plain, wide);
     }
 
-    /// Catches a bound that is taken relative to an infinity, or to a part of the array.
+    /// Catches a bound that is taken relative to an infinity, or to a part of the array, and one that denormals do not
+    /// keep although it is wide.
     #[test]
     fn a_relative_bound_is_of_the_largest_finite_value(
-        (kind, (content, _)) in kinds_and_arrays(), relative in 0.01..2.0,
+        (kind, (content, _)) in kinds_and_arrays(), scale in 0.0..1.0,
     ) {
+        let relative = f64::exp2(2.0 * scale - f64::from(kind.1.number()) * (1.0 - scale));
         let numbers = content.chunks(kind.0.bytes()).map(value).filter(|x| x.is_finite());
         let largest = numbers.fold(0.0, |largest, x| f64::max(largest, x.abs()));
         let bound = f64::min(relative * largest, f64::MAX);
@@ -303,6 +305,22 @@ fn a_wide_relative_bound_keeps_no_block_whole() {
     }
 }
 
+/// Catches a value that is as far off as it may be, and not kept.
+#[test]
+fn a_value_may_be_as_far_off_as_the_bound() {
+    for kind in KINDS {
+        let content = wave(kind.0, 1, |_| false);
+        let (found, outcome) = encoded(&content, kind, &Bound::absolute(1.0).unwrap(), 1);
+        let Outcome::Done { error, whole: 0, .. } = outcome else { panic!("{outcome:?}") };
+        let (again, same) = encoded(&content, kind, &Bound::absolute(error).unwrap(), 1);
+        assert_eq!(same, outcome);
+        assert!(again[HEADER_LEN..] == found[HEADER_LEN..]);
+        let below = f64::from_bits(error.to_bits() - 1);
+        let (_, outcome) = encoded(&content, kind, &Bound::absolute(below).unwrap(), 1);
+        assert!(matches!(outcome, Outcome::Done { whole: 1, .. }), "{outcome:?}");
+    }
+}
+
 /// Catches a bound that promises nothing.
 #[test]
 fn bounds_that_are_none_are_named() {
@@ -364,6 +382,34 @@ fn damage_of_a_header_is_found() {
             }
         }
     }
+}
+
+/// Catches a header whose numbers are each possible, and together are not.
+#[test]
+fn numbers_of_a_header_contradict_each_other() {
+    let (found, _) = encoded(&[1; 256 * 200], KINDS[0], &Bound::absolute(0.5).unwrap(), 1);
+    let bits = f64::to_bits;
+    for (at, number, said) in [
+        (24, bits(f64::NAN), "within NaN"),
+        (24, bits(f64::INFINITY), "within inf"),
+        (24, bits(-1.0), "within -1"),
+        (32, bits(0.6), "an error of 0.6 within 0.5"),
+        (32, bits(-0.1), "an error of -0.1"),
+        (32, bits(f64::NAN), "an error of NaN"),
+        (40, 3, "3 of 200 blocks whole, with room for 2"),
+        (48, 3, "0 of 200 blocks whole, with room for 3"),
+        (56, bits(f64::NAN), "a magnitude of NaN"),
+        (56, bits(-2.0), "a magnitude of -2"),
+    ] {
+        let mut damaged = found.clone();
+        damaged[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        let error = Header::read(&damaged).unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+    }
+    // An array without blocks has room for one.
+    let (mut none, _) = encoded(&[], KINDS[0], &Bound::absolute(0.5).unwrap(), 1);
+    none[40] = 1;
+    assert!(Header::read(&none).is_err());
 }
 
 /// Catches a read beyond the side area, and a code that is taken for a step.

@@ -21,6 +21,7 @@ use super::results::{
 };
 
 mod changes;
+mod encoded;
 pub(super) mod drive;
 pub(super) mod engine;
 pub(super) mod overhead;

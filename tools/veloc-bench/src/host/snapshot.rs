@@ -19,7 +19,8 @@ use tempfile::TempDir;
 
 use super::engine::job::{BenchJob, NAME};
 use super::{
-    changes, in_own_process, vectors, CommonOptions, Goal, GoalOptions, MeasuredFigure, ResultsFile,
+    changes, encoded, in_own_process, vectors, CommonOptions, Goal, GoalOptions, MeasuredFigure,
+    ResultsFile,
 };
 
 /// Options of the command.
@@ -52,6 +53,8 @@ enum SnapshotPart {
     Vectors,
     /// Checkpoints of what has changed, with files.
     Changes,
+    /// Arrays that are encoded within an error bound, in memory.
+    Encoded,
 }
 
 /// Pages of the application's memory.
@@ -72,6 +75,7 @@ pub(crate) fn run(options: &SnapshotOptions) -> Result<()> {
         return match options.parts[..] {
             [SnapshotPart::Vectors] => vectors::measure(*bytes as usize, repeats),
             [SnapshotPart::Changes] => changes::measure(*bytes as usize, *pages, repeats),
+            [SnapshotPart::Encoded] => encoded::measure(*bytes as usize, *pages, repeats),
             _ => measure(*bytes as usize, *pages, repeats),
         };
     }
@@ -86,6 +90,7 @@ pub(crate) fn run(options: &SnapshotOptions) -> Result<()> {
             .into_iter()
             .chain([(SnapshotPart::Vectors, PageSize::Small)]);
         let all = all.chain(by_pages(SnapshotPart::Changes));
+        let all = all.chain(by_pages(SnapshotPart::Encoded));
         for (part, pages) in all.filter(|(part, _)| options.parts.contains(part)) {
             let [part, pages] = [crate::options::name_of(&part), crate::options::name_of(&pages)];
             let arguments = [

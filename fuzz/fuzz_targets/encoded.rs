@@ -1,0 +1,7 @@
+//! `cargo +nightly fuzz run encoded`
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| targets::encoded(input));
