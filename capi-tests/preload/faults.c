@@ -10,8 +10,7 @@
  *   with FAULTS_NO_ATTRIBUTES files can have no extended attributes, for the reason of this errno;
  *   with FAULTS_NO_SYNC the storage fails, which is said when a file is synced; with this errno if it is above 1;
  *   with FAULTS_NO_LOCKS no byte of a file can be locked;
- *   while there is the file FAULTS_BROKEN, what reads or writes the byte of a file that it says, or reads it if it says
- *   "read" behind that, finds the storage broken;
+ *   while there is the file FAULTS_BROKEN, the byte of a file that it says cannot be read;
  *   while there is the file FAULTS_HOLD, no write begins that ends behind as many bytes of a file as it says, but
  *   for hidden files that say who is at work.
  */
@@ -239,19 +238,18 @@ static void hold(int file, off_t end)
     }
 }
 
-/* Whether the storage is broken there. */
-static int is_broken(int file, size_t length, off_t offset, int writes)
+/* Whether there is a byte that cannot be read. */
+static int is_broken(int file, size_t length, off_t offset)
 {
     const char *path = getenv("FAULTS_BROKEN");
     FILE *control = path == NULL || !concerns_file(file) ? NULL : fopen(path, "r");
-    char what[8] = "";
     long at = -1;
     int said;
     if (control == NULL)
         return 0;
-    said = fscanf(control, "%ld %7s", &at, what);
+    said = fscanf(control, "%ld", &at);
     fclose(control);
-    if (said < 1 || at < offset || at >= offset + (off_t)length || (writes && what[0] == 'r'))
+    if (said != 1 || at < offset || at >= offset + (off_t)length)
         return 0;
     errno = EIO;
     return 1;
@@ -270,7 +268,7 @@ int fallocate64(int file, int mode, off64_t offset, off64_t length)
 ssize_t pread64(int file, void *bytes, size_t length, off64_t offset)
 {
     NEXT(pread64);
-    return is_broken(file, length, offset, 0) ? -1 : next(file, bytes, length, offset);
+    return is_broken(file, length, offset) ? -1 : next(file, bytes, length, offset);
 }
 
 int statvfs(const char *path, struct statvfs *found)
@@ -299,8 +297,6 @@ ssize_t pwrite64(int file, const void *bytes, size_t length, off64_t offset)
     NEXT(pwrite64);
     int directory;
     ssize_t most, result;
-    if (is_broken(file, length, offset, 1))
-        return -1;
     hold(file, offset + (off_t)length);
     directory = others_out(file);
     most = allowed(file, length, offset);
