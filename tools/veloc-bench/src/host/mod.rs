@@ -21,8 +21,8 @@ use super::results::{
 };
 
 mod changes;
-mod encoded;
 pub(super) mod drive;
+mod encoded;
 pub(super) mod engine;
 pub(super) mod overhead;
 pub(super) mod pages;
