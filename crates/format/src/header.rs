@@ -92,6 +92,16 @@ impl Layout {
         (Layout::of(count & HAS_ENCODED != 0), count & !HAS_ENCODED)
     }
 
+    /// The layout of a header that begins like this.
+    fn of_prefix(prefix: &[u8]) -> Layout {
+        let count = prefix.first_chunk().map_or(0, |count| u64::from_le_bytes(*count));
+        Layout::of_count(count).0
+    }
+
+    fn is_long(self) -> bool {
+        self.entry == LONG_ENTRY_LEN
+    }
+
     fn len(self, regions: usize) -> usize {
         COUNT_LEN + regions * self.entry
     }
@@ -152,7 +162,7 @@ impl Header {
     /// The encoded header.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.encoded_len());
-        let is_long = self.layout().entry == LONG_ENTRY_LEN;
+        let is_long = self.layout().is_long();
         let count = self.regions.len() as u64 | if is_long { HAS_ENCODED } else { 0 };
         bytes.extend_from_slice(&count.to_le_bytes());
         for (id, size) in &self.regions {
@@ -210,12 +220,11 @@ impl Header {
             // No more than the file has, which was checked.
             offset += size;
         }
-        if entries(prefix).all(|(_, size)| size.decoded.is_none())
-            && len != Layout::of(false).len(regions.len())
+        if Layout::of_prefix(prefix).is_long()
+            && entries(prefix).all(|(_, size)| size.decoded.is_none())
         {
-            return Err(no_checkpoint(
-                "its header says that a region is encoded, and none is".into(),
-            ));
+            let why = "its header says that a region is encoded, and none is";
+            return Err(no_checkpoint(why.to_owned()));
         }
         if offset != file_len {
             return Err(no_checkpoint(format!(
@@ -370,8 +379,8 @@ impl RegionPosition {
 
 /// The ids and sizes of the whole entries in the beginning of a header.
 fn entries(prefix: &[u8]) -> impl Iterator<Item = (i32, Size)> + '_ {
-    let (count, entries) = prefix.split_first_chunk::<COUNT_LEN>().unwrap_or((&[0; 8], &[]));
-    let (layout, _) = Layout::of_count(u64::from_le_bytes(*count));
+    let layout = Layout::of_prefix(prefix);
+    let entries = prefix.get(COUNT_LEN..).unwrap_or_default();
     entries.chunks_exact(layout.entry).filter_map(|entry| {
         let (id, sizes) = entry.split_first_chunk()?;
         let (stored, decoded) = sizes.split_first_chunk()?;

@@ -103,6 +103,7 @@ fn hostile_bytes_are_refused() {
         (bytes(2, &[(1, 4), (1, 4)]), 40, "region 1 twice"),
         (bytes(2, &[(2, 4), (1, 4)]), 40, "region 1 after region 2"),
         (bytes(0, &[]), 9, "would end at byte 8 of 9"),
+        (bytes(1 << 63, &[]), 8, "says that a region is encoded, and none is"),
     ] {
         let error = Header::decode(&prefix, file_len).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
