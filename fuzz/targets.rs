@@ -318,7 +318,7 @@ pub(crate) fn schedule(input: &[u8]) {
 }
 
 /// An encoded array, whose length is made right; what is accepted decodes block by block to the same. Then an array,
-/// whose first byte says how it is encoded: it comes back within the bound.
+/// whose first two bytes say how it is encoded: its largest error is the one that is told, within the bound.
 pub(crate) fn encoded(input: &[u8]) {
     if let Ok(header) = EncodedHeader::read(input) {
         let len = header.encoded_len().unwrap();

@@ -43,7 +43,8 @@ impl<'a> Part<'a> {
 /// Decodes an array, with so many threads.
 ///
 /// # Errors
-/// [`Corrupt`](errors::ErrorKind::Corrupt): it is none, or damaged, or of an array of another length than `content`.
+/// [`Corrupt`](errors::ErrorKind::Corrupt): it is none, or damaged, or of an array of another length than `content`
+/// has.
 pub fn decode(encoded: &[u8], content: &mut [u8], threads: usize) -> Result<()> {
     let header = Header::read(encoded)?;
     let layout = header.layout()?;
@@ -62,8 +63,8 @@ pub fn decode(encoded: &[u8], content: &mut [u8], threads: usize) -> Result<()> 
 /// Decodes some blocks of an array with this header, with so many threads.
 ///
 /// # Errors
-/// [`Corrupt`](errors::ErrorKind::Corrupt): they are damaged; [`Invalid`](errors::ErrorKind::Invalid): there are no such
-/// blocks, or `part` or `content` has another length than [`Header::places`] says.
+/// [`Corrupt`](errors::ErrorKind::Corrupt): they are damaged; [`Invalid`](errors::ErrorKind::Invalid): there are no
+/// such blocks, or `part` or `content` has another length than [`Header::places`] says.
 pub fn decode_blocks(
     header: &Header,
     blocks: Range<u64>,

@@ -32,8 +32,8 @@ impl Bound {
     /// No value is off by more than `bound` times the largest finite magnitude of the array.
     ///
     /// # Errors
-    /// [`Invalid`](errors::ErrorKind::Invalid): it is no finite number above 0, or so small that most blocks would be kept
-    /// whole.
+    /// [`Invalid`](errors::ErrorKind::Invalid): it is no finite number above 0, or so small that most blocks would be
+    /// kept whole.
     pub fn relative(bound: f64, bits: Bits) -> Result<Bound> {
         let bits = bits.number();
         let least = 0.5_f64.powi(bits as i32);
@@ -141,7 +141,7 @@ fn encode_array<R: Real<E>, const E: usize, const B: usize>(
         }
         Limit::Relative(relative) => {
             let of = |largest: f64| (relative * largest).min(f64::MAX);
-            // Below so wide a bound all finite blocks are, but for denormals: it need not be known while they are encoded.
+            // So wide a bound all finite blocks keep, but for denormals: it need not be known before.
             let is_wide = relative >= 0.5_f64.powi(B as i32 - 1);
             let at_once = if is_wide { Some(write(f64::MAX)?) } else { None };
             let is_done = |written: &Written| {

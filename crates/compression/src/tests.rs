@@ -131,9 +131,9 @@ fn blocks_plain(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
-    /// Catches a value beyond the bound, a block that is kept whole and need not be, or is not bit for bit what it was, an
-    /// error that is not the largest, a wrong place, and bytes that are left as they were. That errors are not rounded
-    /// is asked in `exact`.
+    /// Catches a value beyond the bound, a block that is kept whole and need not be, or is not bit for bit what it was,
+    /// an error that is not the largest, a wrong place, and bytes that are left as they were. That errors are not
+    /// rounded is asked in `exact`.
     #[test]
     fn arrays_become_what_exact_arithmetic_makes_of_them((kind, (content, bound)) in kinds_and_arrays()) {
         let expected = exact::encode(&content, kind.0, kind.1, bound, 0.0);

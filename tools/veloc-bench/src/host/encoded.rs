@@ -1,5 +1,5 @@
-//! `veloc-bench snapshot --parts encoded`: how long an array of single precision takes to be encoded within an error bound,
-//! and decoded, beside a copy of it by as many threads.
+//! `veloc-bench snapshot --parts encoded`: how long an array of single precision takes to be encoded within an error
+//! bound, and decoded, beside a copy of it by as many threads.
 //!
 //! Values are a wave, and bounds so wide that no block is kept whole.
 
