@@ -64,35 +64,36 @@ pub(super) fn measure(bytes: usize, pages: PageSize, repeats: u32) -> Result<()>
     }
     let mut times: BTreeMap<(usize, String), Vec<f64>> = BTreeMap::new();
     let mut floors: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    let mut ways = Vec::new();
     for bits in [Bits::Eight, Bits::Twelve, Bits::Sixteen] {
         let len = encoded_len(bytes as u64, Element::F32, bits)?;
-        let mut encoded = Bytes::new(len as usize, pages)?;
         let bounds = [
             ("absolute bound", Bound::absolute(0.01)?),
             ("relative bound", Bound::relative(0.01, bits)?),
         ];
-        for _ in 0..repeats {
-            for threads in THREADS {
-                let floor = seconds(|| {
-                    copy(content.all(), back.all_mut(), threads);
+        ways.push((bits, bounds, Bytes::new(len as usize, pages)?));
+    }
+    for threads in (0..repeats).flat_map(|_| THREADS) {
+        let floor = seconds(|| {
+            copy(content.all(), back.all_mut(), threads);
+            Ok(())
+        })?;
+        floors.entry(threads).or_default().push(floor);
+        for (bits, bounds, encoded) in &mut ways {
+            let mut took = |what: String, time| {
+                times.entry((threads, what)).or_default().push(time);
+            };
+            for (name, bound) in bounds {
+                let time = seconds(|| {
+                    let (from, into) = (content.all(), encoded.all_mut());
+                    let outcome = encode(from, Element::F32, *bits, bound, threads, into)?;
+                    ensure!(outcome != Outcome::Overflow, "the bench's wave is kept whole");
                     Ok(())
                 })?;
-                floors.entry(threads).or_default().push(floor);
-                let mut took = |what: String, time| {
-                    times.entry((threads, what)).or_default().push(time);
-                };
-                for (name, bound) in &bounds {
-                    let time = seconds(|| {
-                        let (from, into) = (content.all(), encoded.all_mut());
-                        let outcome = encode(from, Element::F32, bits, bound, threads, into)?;
-                        ensure!(outcome != Outcome::Overflow, "the bench's wave is kept whole");
-                        Ok(())
-                    })?;
-                    took(format!("encoded in {:2} bits, {name}", bits.number()), time);
-                }
-                let time = seconds(|| Ok(decode(encoded.all(), back.all_mut(), threads)?))?;
-                took(format!("decoded of {:2} bits", bits.number()), time);
+                took(format!("encoded in {:2} bits, {name}", bits.number()), time);
             }
+            let time = seconds(|| Ok(decode(encoded.all(), back.all_mut(), threads)?))?;
+            took(format!("decoded of {:2} bits", bits.number()), time);
         }
     }
     let threads_of = |threads| if threads == 1 { "1 thread" } else { "2 threads" };
