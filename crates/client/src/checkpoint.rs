@@ -172,10 +172,11 @@ impl Client {
                 }
             }
         }
+        let sizes = self.phase.checkpoint()?.regions.iter();
+        let header = Header::new(sizes.map(|region| (region.id, region.stored())).collect())?;
         match self.phase.take() {
             Phase::Checkpoint { open, routed: None, .. } => {
-                let sizes = open.regions.iter().map(|region| (region.id, region.stored()));
-                let len = Header::new(sizes.collect()).map_or(0, |header| header.file_len());
+                let len = header.file_len();
                 let id = open.id;
                 let committed = self.engine.capturing().commit(open);
                 self.deltas.end(committed.is_ok());

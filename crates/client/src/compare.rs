@@ -8,7 +8,7 @@ use super::recovering::zeros;
 use super::regions::Protected;
 use super::{Client, Phase};
 use engine::place::Place;
-use errors::Result;
+use errors::{Error, Result};
 use trace::Activity;
 
 /// The bytes that are compared at a time. Each piece opens its file again, or waits for the device;
@@ -66,7 +66,7 @@ impl Marked<'_> {
 
     fn compare_open(&self) -> Result<Vec<Difference>> {
         let Phase::Restart { restoring } = &self.client.phase else { return Ok(Vec::new()) };
-        let Client { engine, protection, buffers, .. } = &*self.client;
+        let Client { engine, protection, .. } = &*self.client;
         let largest = restoring.regions.iter().map(|region| region.size).max().unwrap_or(0);
         let (mut stored, mut own) = (zeros(largest.min(PIECE))?, zeros(largest.min(PIECE))?);
         let mut differences = Vec::new();
@@ -79,15 +79,10 @@ impl Marked<'_> {
             let place = call.place(region.id, memory, len)?;
             let mut found = Difference { id: region.id, len, bytes: 0, first: 0 };
             if region.decoded.is_some() {
-                let (mut all, mut memory) = (zeros(len)?, zeros(len)?);
-                let (_, mut buffer) = buffers.room(region)?;
-                engine.restores().read_piece(restoring, region, 0, buffer.bytes_mut())?;
-                buffer.decode(engine, &Place::plain(region.id, all.as_mut_ptr(), all.len()))?;
-                engine.device_side().read_application(&place, &mut memory)?;
-                found.add(0, &memory, &all);
+                let text = format!("region {}: it is compressed, and is not compared", region.id);
+                return Err(Error::invalid(text));
             }
-            let pieces = if region.decoded.is_none() { 0..len } else { 0..0 };
-            for start in pieces.step_by(PIECE as usize) {
+            for start in (0..len).step_by(PIECE as usize) {
                 let len = PIECE.min(region.size - start);
                 stored.resize(len as usize, 0);
                 own.resize(len as usize, 0);

@@ -139,11 +139,6 @@ impl Buffer {
         engine.trace().spent(Activity::Decompress, since, since.elapsed(), to.len);
         Ok(())
     }
-
-    /// The encoded bytes, to be filled.
-    pub(super) fn bytes_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
-    }
 }
 
 impl Drop for Buffer {

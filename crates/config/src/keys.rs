@@ -166,7 +166,8 @@ pub const KEYS: &[Key] = &[
         role: Role::Optional,
         meaning: "A level below the host cache for checkpoints of a job with ephemeral = true, without a file system in \
                   between: a directory, in which each process allocates a file without a name when it starts, or a \
-                  block device, for one process alone. Whatever ends the process, nothing of the file stays. Needs \
+                  block device, for one process alone, with nothing else on it. Whatever ends the process, nothing of the \
+                  file stays. Needs \
                   drive_size; not with hand_over or host_cache_size = 0.",
     },
     Key {

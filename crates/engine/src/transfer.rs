@@ -141,7 +141,7 @@ impl<'a> Mover<'a> {
 fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
     let to_host = (job.to.level == Level::HOST).then(|| shared.host_side.host());
     let copy = || {
-        let go_on = || match shared.catalog.read(|state| state.is_in_vain(job)) {
+        let go_on = || match shared.catalog.read(|state| job.is_in_vain(state)) {
             true => Err(Error::new(ErrorKind::Internal, "the copy is of no use any more")),
             false => shared.go_on(),
         };
@@ -183,7 +183,7 @@ fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
     let failed = |error: Error| about(&job.name, job.version)(error.within(what));
     match copied {
         Ok(stored) => Flushed { stored: Some(stored), ..Flushed::new(MoveEnd::Done, untouched) },
-        Err(_) if shared.catalog.read(|state| state.is_in_vain(job)) => {
+        Err(_) if shared.catalog.read(|state| job.is_in_vain(state)) => {
             let stored = Some(StoreResult::Full(job.len));
             Flushed { stored, ..Flushed::new(MoveEnd::Done, untouched) }
         }

@@ -381,15 +381,17 @@ impl Down<'_> {
     }
 }
 
-impl State {
-    /// Whether a flush that is under way is of no use any more: it ends as if the level were full.
-    pub fn is_in_vain(&self, job: &MoveJob) -> bool {
-        let entry =
-            self.checkpoints.entries.get(&job.id).filter(|entry| entry.life != Life::Dropped);
-        let is_flush = job.from.level < job.to.level;
-        is_flush && entry.is_none_or(|entry| is_discarded_above(self, entry, job.to.level))
+impl MoveJob {
+    /// Whether this is a flush that is of no use any more: it ends as if the level were full.
+    pub fn is_in_vain(&self, state: &State) -> bool {
+        let entry = state.checkpoints.entries.get(&self.id);
+        let entry = entry.filter(|entry| entry.life != Life::Dropped);
+        let is_flush = self.from.level < self.to.level;
+        is_flush && entry.is_none_or(|entry| is_discarded_above(state, entry, self.to.level))
     }
+}
 
+impl State {
     /// Whether the writer of a persistent file is to go on from the scratch file, as others wait for the memory
     /// that it reads.
     pub fn is_to_leave_memory(&self, id: Id) -> bool {

@@ -36,11 +36,6 @@ pub(super) fn has_bytes(entry: &Entry, part: Part) -> bool {
 }
 
 impl State {
-    /// Whether consumed checkpoints may be lost: the job is ephemeral and has no files.
-    pub(super) fn may_discard(&self) -> bool {
-        self.shape.ephemeral && !self.shape.scratch
-    }
-
     /// Removes an entry from all lists.
     pub(super) fn delist(&mut self, id: Id) {
         if let Some(entry) = self.checkpoints.entries.get_mut(&id) {
@@ -160,7 +155,7 @@ pub(super) fn lists_of(state: &State, id: Id, entry: &Entry) -> Lists {
 
 /// Whether an entry is rather discarded than flushed to this level.
 pub(super) fn is_discarded_above(state: &State, entry: &Entry, level: Level) -> bool {
-    entry.consumed.is_some() && state.may_discard() && state.levels.level(level).spec.drive
+    entry.consumed.is_some() && state.shape.may_discard() && state.levels.level(level).spec.drive
 }
 
 /// Whether the scratch file can be copied to persistent, or memory written there instead.
@@ -199,7 +194,7 @@ pub(super) fn victim_rank(
         in_use: used || entry.restoring > 0 || entry.stranded,
         consumed: entry.consumed.is_some(),
     };
-    evict::eviction_class(resident, state.may_discard())
+    evict::eviction_class(resident, state.shape.may_discard())
 }
 
 /// The next entry of a list for a writer: one in the staging level; one above it only if something waits

@@ -29,6 +29,13 @@ pub struct Shape {
     pub beside: Option<u64>,
 }
 
+impl Shape {
+    /// Whether consumed checkpoints may be lost: the job is ephemeral and has no files.
+    pub(super) fn may_discard(&self) -> bool {
+        self.ephemeral && !self.scratch
+    }
+}
+
 /// A worker that takes work from the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worker {

@@ -91,7 +91,7 @@ impl Eviction<'_> {
     /// their room is used again before new pages are. Nothing else may be discarded before room is
     /// short (it may be read again). The order is that of taking: versions may be slot numbers.
     fn reuse_passed(&mut self, len: u64, level: Level) {
-        let may_discard = self.state.may_discard();
+        let may_discard = self.state.shape.may_discard();
         let packs = self.state.levels.level(level).space.packs();
         if !packs || !may_discard || self.state.shape.order != RestoreOrder::Reverse {
             return;

@@ -539,9 +539,9 @@ fn a_flush_to_a_drive_of_what_was_restored_is_in_vain() {
     });
     assert!(world.capture(0, [0, 12]));
     let flush = world.state.down().next_flush(Level::HOST).unwrap();
-    assert!(!world.state.is_in_vain(&flush));
+    assert!(!flush.is_in_vain(&world.state));
     restore(&mut world, 0);
-    assert!(world.state.is_in_vain(&flush));
+    assert!(flush.is_in_vain(&world.state));
     world.state.down().stored(&flush, StoreResult::Full(12));
     world.state.down().flush_done(&flush, MoveEnd::Done);
     assert_eq!(world.state.levels().used(Level::new(2)), 0);
