@@ -44,6 +44,14 @@ impl Bound {
         }
         Ok(Bound(Limit::Relative(bound)))
     }
+
+    /// Its number, and whether it is relative to the largest finite magnitude.
+    pub fn number(&self) -> (f64, bool) {
+        match self.0 {
+            Limit::Absolute(bound) => (bound, false),
+            Limit::Relative(bound) => (bound, true),
+        }
+    }
 }
 
 fn checked(bound: f64) -> Result<f64> {

@@ -16,9 +16,10 @@
 //!   nothing to do for it.
 //! - Addresses are those by which copies find memory, also memory of the host.
 
+use std::ffi::CStr;
 use std::ops::Range;
 
-use errors::Result;
+use errors::{Error, Result};
 
 /// A stream: work that is queued in it is done in that order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,10 @@ pub struct EventHandle(pub usize);
 /// Device memory that has no address of its own, to be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryHandle(pub u64);
+
+/// A kernel, a function that the device runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelHandle(pub usize);
 
 /// The information by which [`leave`](DeviceApi::leave) undoes an [`enter`](DeviceApi::enter).
 #[derive(Debug, PartialEq, Eq)]
@@ -261,6 +266,50 @@ pub trait DeviceApi: std::fmt::Debug + Send + Sync {
     /// No work that is queued uses the memory.
     unsafe fn unmap(&self, at: u64, len: u64) -> Result<()>;
 
+    /// Takes `len` bytes of device memory with an address. May wait for the device.
+    ///
+    /// # Errors
+    /// There is not as much memory; or the kind has no kernels, for which alone the library asks.
+    fn allocate(&self, _len: u64) -> Result<u64> {
+        Err(no_kernels())
+    }
+
+    /// Gives the memory of an [`allocate`](Self::allocate) back. May wait for the device.
+    ///
+    /// # Safety
+    /// No work that is queued uses the memory.
+    unsafe fn free(&self, _address: u64) -> Result<()> {
+        Err(no_kernels())
+    }
+
+    /// Loads kernels, in the form that the kind has them in (PTX), for as long as the context lives. Returns those of
+    /// these names. May wait for the device, and compile.
+    ///
+    /// # Errors
+    /// The driver does not understand them, or there is none of a name; or the kind has no kernels.
+    fn load_kernels(&self, _code: &CStr, _names: &[&CStr]) -> Result<Vec<KernelHandle>> {
+        Err(no_kernels())
+    }
+
+    /// Queues a kernel in a stream: so many blocks of so many threads. Each argument has 8 bytes. Does not wait.
+    ///
+    /// # Errors
+    /// Nothing is queued. Failures of the kernel itself come with the next wait for it.
+    ///
+    /// # Safety
+    /// The kernel takes these arguments; the memory that they name stays valid until it is done, and nothing else uses
+    /// what it writes.
+    unsafe fn launch(
+        &self,
+        _stream: StreamHandle,
+        _kernel: KernelHandle,
+        _blocks: u32,
+        _threads: u32,
+        _arguments: &[u64],
+    ) -> Result<()> {
+        Err(no_kernels())
+    }
+
     /// Registers (pins) host memory for all contexts of the process: its pages stay where they are, and
     /// copies to and from it are asynchronous. May block all copies of the process meanwhile.
     ///
@@ -359,4 +408,9 @@ pub trait DeviceApi: std::fmt::Debug + Send + Sync {
     /// # Safety
     /// The event is alive.
     unsafe fn synchronize_event(&self, event: EventHandle) -> Result<()>;
+}
+
+#[cold]
+fn no_kernels() -> Error {
+    Error::invalid("this kind of device has no kernels of the library's")
 }

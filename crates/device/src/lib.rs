@@ -12,6 +12,7 @@ mod cuda;
 mod device;
 #[cfg(any(test, debug_assertions))]
 pub mod host;
+mod kernels;
 pub mod kinds;
 mod managed;
 mod pointer;
@@ -26,6 +27,7 @@ mod tests;
 pub use api::{Advice, DeviceApi, DeviceInfo, WaitMode};
 pub use cuda::{probe, Probe};
 pub use device::{Current, Device};
+pub use kernels::{Compression, DeviceBuffer};
 pub use managed::ManagedRange;
 pub use pointer::{Pointer, PAGEABLE};
 pub use range::DeviceRange;

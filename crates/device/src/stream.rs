@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::api::{CopyKind, EventHandle, StreamHandle, WaitMode};
+use super::api::{CopyKind, EventHandle, KernelHandle, StreamHandle, WaitMode};
 use super::device::Device;
 use errors::{Error, Result};
 
@@ -25,6 +25,23 @@ impl Stream {
     /// The stream as the driver knows it.
     pub fn raw(&self) -> *mut c_void {
         self.raw.0 as *mut c_void
+    }
+
+    /// Queues a kernel.
+    ///
+    /// # Safety
+    /// As for [`DeviceApi::launch`](super::api::DeviceApi::launch).
+    pub(crate) unsafe fn launch(
+        &self,
+        kernel: KernelHandle,
+        (blocks, threads): (u64, u32),
+        arguments: &[u64],
+    ) -> Result<()> {
+        /// Enough to fill any device; the kernels loop over the rest.
+        const MOST_BLOCKS: u64 = 1 << 15;
+        let blocks = blocks.clamp(1, MOST_BLOCKS) as u32;
+        // SAFETY: the caller's promise.
+        unsafe { self.device.api().launch(self.raw, kernel, blocks, threads, arguments) }
     }
 
     /// Waits for all queued work.

@@ -1,6 +1,8 @@
 //! The library's own logic on both kinds of devices: CUDA, of which the software device is the driver, and the
 //! host's memory.
 
+mod kernels;
+
 use std::ffi::{c_char, c_int, c_void, CString};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -22,9 +24,13 @@ struct Given {
 
 /// Runs a test on each kind, within the context; one at a time, as faults are for the process.
 fn on_both(test: impl Fn(&Given)) {
+    on_each(&[host, software], test);
+}
+
+fn on_each(kinds: &[fn() -> Given], test: impl Fn(&Given)) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one: MutexGuard<'_, ()> = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    for given in [host(), software()] {
+    for given in kinds.iter().map(|kind| kind()) {
         println!("{}", given.name);
         {
             let _current = given.device.enter().unwrap();
@@ -83,6 +89,10 @@ fn software() -> Given {
                 "allow_access" => "cuMemSetAccess",
                 "unmap" => "cuMemUnmap",
                 "register" => "cuMemHostRegister_v2",
+                "allocate" => "cuMemAlloc_v2",
+                "load" => "cuModuleLoadData",
+                "find" => "cuModuleGetFunction",
+                "launch" => "cuLaunchKernel",
                 _ => "cuMemcpyDtoHAsync_v2",
             };
             let rule = CString::new(format!("{call}:1=2")).unwrap();

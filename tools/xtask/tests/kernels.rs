@@ -13,8 +13,8 @@ const NEWEST: u32 = 6;
 
 /// The PTX beside each kernel's source.
 fn kernels() -> Vec<PathBuf> {
-    let folders =
-        ["tools/veloc-bench/kernels", "examples/rtm/kernels"].map(|folder| root().join(folder));
+    let folders = ["crates/device/kernels", "examples/rtm/kernels", "tools/veloc-bench/kernels"];
+    let folders = folders.map(|folder| root().join(folder));
     let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let sources =
         files.map(|file| file.unwrap().path()).filter(|path| path.extension().unwrap() == "cu");
@@ -25,7 +25,7 @@ fn kernels() -> Vec<PathBuf> {
 #[test]
 fn old_drivers_take_the_kernels() {
     let kernels = kernels();
-    assert_eq!(kernels.len(), 2);
+    assert_eq!(kernels.len(), 3);
     for path in kernels {
         let text = files::read(&path).unwrap();
         let versions = text.lines().filter_map(|line| line.strip_prefix(".version "));

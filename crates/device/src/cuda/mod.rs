@@ -5,13 +5,14 @@ mod driver;
 mod memory;
 mod probe;
 
-use std::ffi::c_void;
+use std::ffi::{c_void, CStr};
 use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUevent, CUmemAccessDesc, CUmemAccess_flags, CUmemAllocationHandleType,
-    CUmemAllocationProp, CUmemAllocationType, CUmemLocation, CUmemLocationType, CUstream,
+    CUcontext, CUdevice, CUevent, CUfunction, CUmemAccessDesc, CUmemAccess_flags,
+    CUmemAllocationHandleType, CUmemAllocationProp, CUmemAllocationType, CUmemLocation,
+    CUmemLocationType, CUmodule, CUstream,
 };
 
 pub(crate) use context::current;
@@ -21,8 +22,8 @@ pub(crate) use memory::device_of;
 pub use probe::{probe, Probe};
 
 use crate::api::{
-    Advice, CopyKind, DeviceApi, Entered, EventHandle, MemoryHandle, MemoryInfo, StreamHandle,
-    WaitMode,
+    Advice, CopyKind, DeviceApi, Entered, EventHandle, KernelHandle, MemoryHandle, MemoryInfo,
+    StreamHandle, WaitMode,
 };
 use driver::CaptureMode;
 use errors::{Error, ErrorKind, Result};
@@ -247,6 +248,51 @@ impl DeviceApi for CudaDevice {
     unsafe fn unmap(&self, at: u64, len: u64) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.driver.cuMemUnmap(at, len as usize) }
+    }
+
+    fn allocate(&self, len: u64) -> Result<u64> {
+        let mut address = 0;
+        // SAFETY: the pointer is to a local.
+        unsafe { self.driver.cuMemAlloc_v2(&mut address, len as usize) }?;
+        Ok(address)
+    }
+
+    unsafe fn free(&self, address: u64) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.driver.cuMemFree_v2(address) }
+    }
+
+    fn load_kernels(&self, code: &CStr, names: &[&CStr]) -> Result<Vec<KernelHandle>> {
+        let mut module: CUmodule = std::ptr::null_mut();
+        // SAFETY: the pointer is to a local, and the text ends; the driver keeps no reference to it.
+        unsafe { self.driver.cuModuleLoadData(&mut module, code.as_ptr().cast()) }?;
+        let find = |name: &&CStr| {
+            let mut function: CUfunction = std::ptr::null_mut();
+            // SAFETY: the pointer is to a local, and the module is never unloaded.
+            unsafe { self.driver.cuModuleGetFunction(&mut function, module, name.as_ptr()) }
+                .map_err(|error| error.within(format!("the kernel {}", name.to_string_lossy())))?;
+            Ok(KernelHandle(function as usize))
+        };
+        names.iter().map(find).collect()
+    }
+
+    unsafe fn launch(
+        &self,
+        stream: StreamHandle,
+        kernel: KernelHandle,
+        blocks: u32,
+        threads: u32,
+        arguments: &[u64],
+    ) -> Result<()> {
+        let mut places: Vec<*mut c_void> =
+            arguments.iter().map(|value| std::ptr::from_ref(value).cast_mut().cast()).collect();
+        let (stream, kernel) = (raw_stream(stream), kernel.0 as CUfunction);
+        let (places, none) = (places.as_mut_ptr(), std::ptr::null_mut());
+        // SAFETY: the caller's promise; the driver reads the arguments before it returns.
+        unsafe {
+            let driver = &self.driver;
+            driver.cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, places, none)
+        }
     }
 
     unsafe fn register(&self, start: *mut u8, len: u64) -> Result<()> {

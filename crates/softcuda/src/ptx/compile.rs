@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 use crate::kernels::{self, Kernel, NativeKernel};
 
+/// Of longer code, in bytes, compiling it well takes longer than what a test computes with it: seconds in each process.
+const LONG_CODE: usize = 256 << 10;
+
 /// The kernels of a module. Its library stays loaded: functions taken from it may still be queued.
 #[derive(Debug)]
 pub(crate) struct Compiled {
@@ -82,7 +85,8 @@ fn compile(code: &str, folder: &Path) -> Result<PathBuf, String> {
     // Named as the folder: CRIU makes a file whose folder is gone in the one above, by this name.
     let library = folder.join(folder.file_name().unwrap_or_default()).with_extension("so");
     // Like a GPU: a product is rounded before a sum is computed from it.
-    let flags = ["-O2", "-shared", "-fPIC", "-ffp-contract=off", "-fwrapv", "-w", "-x", "c", "-"];
+    let level = if code.len() > LONG_CODE { "-O0" } else { "-O2" };
+    let flags = [level, "-shared", "-fPIC", "-ffp-contract=off", "-fwrapv", "-w", "-x", "c", "-"];
     let mut compiler = Command::new("cc");
     compiler.args(flags).arg("-o").arg(&library).arg("-lm");
     // Settings for the program, such as preloaded sanitizers, are not for the compiler.
