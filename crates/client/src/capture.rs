@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::callbacks::{Object, WrittenBytes};
 use super::deltas::Deltas;
-use super::encoding::{Buffer, Buffers};
+use super::encoding::{Buffers, Encoded};
 use super::guards::look_at;
 use super::memory::CallMemory;
 use super::messages::Packed;
@@ -26,7 +26,7 @@ pub(super) struct Captured {
     _written: Vec<WrittenBytes>,
     _log: Option<Packed>,
     _table: Option<Vec<u8>>,
-    _encoded: Vec<Buffer>,
+    _encoded: Vec<Encoded>,
 }
 
 /// What a capture uses.

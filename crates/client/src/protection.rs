@@ -202,14 +202,36 @@ impl Protecting<'_> {
     /// Has a region encoded with so many bits of a value, within a bound; `None`: it is not encoded (`VELOC_Mem_compress`).
     ///
     /// # Errors
-    /// There is no such region, it is no array of floats or doubles in host memory, or the job is incremental.
+    /// There is no such region, it is no array of floats or doubles, the job is incremental, or the driver cannot load what
+    /// compresses device memory.
     pub fn set_compression(&mut self, id: i32, how: Option<(Bits, Bound)>) -> Result<()> {
         if how.is_some() && self.engine.config().incremental {
             return Err(Error::invalid(format!(
                 "region {id}: with incremental = true regions are not compressed: a delta has the bytes that have changed"
             )));
         }
-        self.protection.regions.group_mut(None).set_compression(id, how)
+        self.protection.regions.group_mut(None).set_compression(id, how)?;
+        self.prepare_compression(id).inspect_err(|_| {
+            // It is there, and no region is refused this.
+            let _ = self.protection.regions.group_mut(None).set_compression(id, None);
+        })
+    }
+
+    /// Has the device ready for a region that is compressed there.
+    fn prepare_compression(&self, id: i32) -> Result<()> {
+        let region = self.protection.regions.get(None).and_then(|group| group.get(id));
+        let Some(Protected::Memory(memory)) = region else { return Ok(()) };
+        let Some(how) = memory.terms.compression.as_ref().filter(|_| memory.part == Part::Device)
+        else {
+            return Ok(());
+        };
+        let place = CallMemory::new(self.engine).place(id, memory, memory.len)?;
+        if !matches!(place.kind, Pointer::Device { managed: false, .. }) {
+            return Ok(());
+        }
+        let prepared =
+            self.engine.device_side().prepare_compression(place.len, how.element, how.bits);
+        prepared.map_err(|error| error.within(format!("region {id}")))
     }
 
     /// From here on, the checkpoints of a name consist of this object and of what is protected for

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::callbacks::Object;
-use super::encoding::{Buffer, Buffers};
+use super::encoding::{Buffers, Encoded};
 use super::guards::look_at_size;
 use super::memory::CallMemory;
 use super::messages::{is_chunk, MessageLog};
@@ -26,7 +26,7 @@ pub(super) struct Prepared {
     /// The message log, with the bytes that it is read from.
     messages: Option<(MessageLog, Vec<u8>)>,
     /// Encoded regions, and the memory that they are decoded to once all bytes are there.
-    encoded: Vec<(Place, Buffer)>,
+    encoded: Vec<(Place, Encoded)>,
     /// The device's context, until the bytes are there.
     inside: Option<Current>,
     /// Copies stand in the order of the application's stream.
@@ -39,9 +39,10 @@ impl Prepared {
         self.inside = None;
     }
 
-    /// Has copies stand in the order of the application's stream, where the job has that.
+    /// Has copies stand in the order of the application's stream, where the job has that. What is decoded in the call is
+    /// waited for.
     pub(super) fn order(&mut self, engine: &Engine) {
-        self.in_order = engine.orders();
+        self.in_order = self.encoded.is_empty() && engine.orders();
     }
 }
 
@@ -152,7 +153,7 @@ impl Recovering<'_> {
             match region.decoded {
                 None => places.push(place),
                 Some(_) => {
-                    let (small, buffer) = self.buffers.room(region)?;
+                    let (small, buffer) = self.buffers.room(self.engine, region, &place)?;
                     places.push(small);
                     encoded.push((place, buffer));
                 }

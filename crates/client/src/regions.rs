@@ -381,7 +381,7 @@ impl Group {
     /// Has a region encoded with so many bits of a value, within a bound; `None`: it is not encoded.
     ///
     /// # Errors
-    /// There is no such region, or it is no array of floats or doubles in host memory.
+    /// There is no such region, or it is no array of floats or doubles.
     pub fn set_compression(&mut self, id: i32, how: Option<(Bits, Bound)>) -> Result<()> {
         let memory = match self.by_id.get_mut(&id) {
             None => return Err(unknown(id)),
@@ -395,10 +395,6 @@ impl Group {
             memory.terms.compression = None;
             return Ok(());
         };
-        if memory.part == Part::Device {
-            let text = format!("region {id} is device or managed memory, which is not compressed");
-            return Err(Error::invalid(text));
-        }
         let element = match memory.element {
             4 => Element::F32,
             8 => Element::F64,

@@ -3,7 +3,7 @@
 use super::device_side::DeviceSide;
 use super::place::Place;
 use catalog::Part;
-use device::PAGEABLE;
+use device::{Pointer, PAGEABLE};
 use errors::Result;
 
 /// Copies host memory of the application to `bytes`.
@@ -46,5 +46,33 @@ impl DeviceSide {
             copy(place, bytes);
         }
         Ok(())
+    }
+
+    /// Copies `bytes`, as many as it has, to a region in device or managed memory, behind all work that the application
+    /// has queued before, and waits for the copy.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn write_application(&self, place: &Place, bytes: Vec<u8>) -> Result<()> {
+        let own = self.own()?;
+        let side = self.attached()?;
+        let _current = side.device.enter()?;
+        let _closed = self.after_application(&side.device, &own)?;
+        let (stream, len) = (own.lane.stream(), bytes.len() as u64);
+        // SAFETY: `bytes` stay valid until the stream was waited for, or for ever; the driver has confirmed the device
+        // memory, which the application uses for nothing else during the call.
+        let queued = unsafe {
+            match place.kind {
+                Pointer::Device { managed: false, .. } => {
+                    stream.copy_from_host(place.address, bytes.as_ptr(), len)
+                }
+                _ => stream.copy_any(place.address, bytes.as_ptr() as u64, len),
+            }
+        };
+        let waited = stream.synchronize();
+        if waited.is_err() {
+            std::mem::forget(bytes);
+        }
+        queued.and(waited)
     }
 }

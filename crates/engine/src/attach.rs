@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::buffer::with_device;
+use super::device_compression::DeviceCompression;
 use super::device_side::Attached;
 use super::lifecycle::Engine;
 use super::shared::Shared;
@@ -45,6 +46,7 @@ impl Engine {
             own: OnceCell::new(),
             to_files: Mutex::new(None),
             arrivals: Mutex::new(None),
+            compression: DeviceCompression::default(),
         };
         if self.shared.device_side.attached.set(side).is_err() {
             return Err(Error::new(ErrorKind::Internal, "there is a device already"));

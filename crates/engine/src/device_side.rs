@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use super::device_compression::DeviceCompression;
 use super::gate::{Closed, Gate};
 use super::lane::Lane;
 use super::telemetry::Telemetry;
@@ -39,6 +40,8 @@ pub(crate) struct Attached {
     pub to_files: Mutex<Option<Lane>>,
     /// The lane by which lent memory arrives, while it is unused.
     pub arrivals: Mutex<Option<Lane>>,
+    /// What compressed regions need.
+    pub compression: DeviceCompression,
 }
 
 /// The lane and event of the application's threads on the device, for one thread at a time.

@@ -64,6 +64,7 @@ mod checkpoints;
 mod compressed_tests;
 mod copy;
 pub mod deferred;
+pub mod device_compression;
 mod device_side;
 #[cfg(test)]
 #[cfg(not(feature = "model-check"))]

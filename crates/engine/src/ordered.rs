@@ -279,6 +279,8 @@ impl Engine {
         if !self.shared.may_order() || !places.iter().any(|place| is_plain(place.kind)) {
             return;
         }
+        // Its buffer is the next checkpoint's.
+        let encoded = places.iter().find(|place| is_plain(place.kind) && place.decoded.is_some());
         let may_be = |place: &Place| {
             place.capture == Capture::Copy && (is_plain(place.kind) || place.kind == PAGEABLE)
         };
@@ -289,6 +291,9 @@ impl Engine {
                 other.id
             );
             self.shared.waits_unordered("stream_ordered, regions", why);
+        } else if let Some(encoded) = encoded {
+            let why = format_args!("region {} is compressed in the call", encoded.id);
+            self.shared.waits_unordered("stream_ordered, compressed", why);
         } else if let Some(missing) = self.shared.lacks_for_order() {
             self.shared.waits_unordered("stream_ordered, missing", missing);
         } else if self.orders() {
