@@ -1,7 +1,8 @@
 /*
  * Regions that checkpoints take with fewer bits, within a bound (VELOC_Mem_compress):
  *
- *   bounded <configuration> [versions=N] [values=N] [take=0] [restore=0] [kill=1] [parts=1] [refuse=1]
+ *   bounded <configuration> [versions=N] [values=N] [take=0] [restore=0] [kill=1] [parts=1] [refuse=1] [device=1] [stream=1]
+ *           [managed=1] [room=N] [fail=1]
  *
  * Five regions: a wave in floats with an absolute bound, one in doubles with a relative one, noise of all bit patterns,
  * which no bits but all can hold, a few values with infinities and NaN among them, and one that is not compressed. What
@@ -12,8 +13,13 @@
  *   kill=1     kills itself at the end
  *   parts=1    takes and restores the regions in several calls
  *   refuse=1   what cannot be, instead
+ *   device=1   the regions are in device memory, but the last one; that with special values is not aligned to 8 bytes
+ *   stream=1   a stream is handed over, which has work before and after each checkpoint
+ *   managed=1  the doubles are in managed memory
+ *   fail=1     calls of the driver that compress and decompress fail, one by one, instead
+ *   room=N     calls of cuMemAlloc_v2 from the Nth on fail, counted from the first one after the regions' own
  */
-#include "check.h"
+#include "cuda.h"
 
 #include <math.h>
 #include <signal.h>
@@ -25,6 +31,8 @@ static size_t values;
 static float *floats, *noise, *special;
 static double *doubles;
 static unsigned char *plain;
+static CUdeviceptr on_device[PLAIN], ahead[PLAIN];
+static CUstream stream;
 static const double BOUND = 1e-3, PART = 0.02;
 
 /* A wave that has come as far as the version says; ahead of it there is nothing. */
@@ -32,6 +40,44 @@ static double wave(int version, size_t i)
 {
     double front = (double)values * (version % 7 + 1) / 8;
     return (double)i > front ? 0 : sin((double)i * 0.01 + version) * exp(-(front - (double)i) / (double)values * 5);
+}
+
+static size_t bytes_of(int id)
+{
+    return values * (id == DOUBLES ? 8 : 4);
+}
+
+static void *on_host(int id)
+{
+    return id == FLOATS ? (void *)floats : id == DOUBLES ? (void *)doubles : id == NOISE ? (void *)noise : (void *)special;
+}
+
+/* Queues that the regions on the device become those on the host. */
+static void push(void)
+{
+    int id;
+    for (id = 0; id < PLAIN && on_device[0] != 0; id++) {
+        CU(cuStreamSynchronize(stream));
+        CU(cuMemcpyHtoD_v2(ahead[id], on_host(id), bytes_of(id)));
+        CU(cuMemcpyDtoDAsync_v2(on_device[id], ahead[id], bytes_of(id), stream));
+    }
+}
+
+/* Queues that the regions on the device are something else. */
+static void spoil(void)
+{
+    int id;
+    for (id = 0; id < PLAIN && on_device[0] != 0; id++)
+        CU(cuMemsetD32Async(on_device[id], 0xdddddddd, bytes_of(id) / 4, stream));
+}
+
+static void pull(void)
+{
+    int id;
+    for (id = 0; id < PLAIN && on_device[0] != 0; id++) {
+        CU(cuStreamSynchronize(stream));
+        CU(cuMemcpyDtoH_v2(on_host(id), on_device[id], bytes_of(id)));
+    }
 }
 
 /* All regions as they are at this version. */
@@ -51,6 +97,12 @@ static void set(int version)
     fill(plain, 100000, PLAIN, version);
 }
 
+static void set_all(int version)
+{
+    set(version);
+    push();
+}
+
 static int same(float one, float other)
 {
     return memcmp(&one, &other, sizeof one) == 0;
@@ -63,6 +115,7 @@ static void check_all(int version)
     double *doubles_were = get_memory(values * 8), largest = 0;
     size_t i, differ = 0;
     float *are[3] = {floats, noise, special};
+    pull();
     for (i = 0; i < 3; i++)
         memcpy(was[i], are[i], values * 4);
     memcpy(doubles_were, doubles, values * 8);
@@ -84,17 +137,56 @@ static void check_all(int version)
     free(doubles_were);
 }
 
-static void protect(void)
+static void get_all(void)
 {
     floats = get_memory(values * 4);
     noise = get_memory(values * 4);
     special = get_memory(values * 4);
     doubles = get_memory(values * 8);
     plain = get_memory(100000);
-    OK(VELOC_Mem_protect(FLOATS, floats, values, sizeof *floats));
-    OK(VELOC_Mem_protect(DOUBLES, doubles, values, sizeof *doubles));
-    OK(VELOC_Mem_protect(NOISE, noise, values, sizeof *noise));
-    OK(VELOC_Mem_protect(SPECIAL, special, values, sizeof *special));
+}
+
+/* Where a region is. */
+static void *place(int id)
+{
+    return on_device[0] != 0 ? as_pointer(on_device[id]) : on_host(id);
+}
+
+/* Puts the regions on the device. */
+static void use_device(int argc, char **argv)
+{
+    const int managed = number(argc, argv, "managed", 0) != 0, with_stream = number(argc, argv, "stream", 0) != 0;
+    int id;
+    (void)cuda_start();
+    for (id = 0; id < PLAIN; id++) {
+        ahead[id] = device_memory(bytes_of(id));
+        on_device[id] = managed && id == DOUBLES ? managed_memory(bytes_of(id)) : device_memory(bytes_of(id) + 4);
+    }
+    on_device[SPECIAL] += 4;
+    if (with_stream)
+        CU(cuStreamCreate(&stream, STREAM_NON_BLOCKING));
+}
+
+static void let_fail(const char *calls)
+{
+    softcuda.reset_counts();
+    CHECK(softcuda.inject(calls) == 0);
+}
+
+static void leave_no_room(int from)
+{
+    char calls[64];
+    snprintf(calls, sizeof calls, "cuMemAlloc_v2:%d+=2", from);
+    if (from > 0)
+        let_fail(calls);
+}
+
+static void protect(void)
+{
+    OK(VELOC_Mem_protect(FLOATS, place(FLOATS), values, sizeof *floats));
+    OK(VELOC_Mem_protect(DOUBLES, place(DOUBLES), values, sizeof *doubles));
+    OK(VELOC_Mem_protect(NOISE, place(NOISE), values, sizeof *noise));
+    OK(VELOC_Mem_protect(SPECIAL, place(SPECIAL), values, sizeof *special));
     OK(VELOC_Mem_protect(PLAIN, plain, 100000, 1));
 }
 
@@ -145,32 +237,70 @@ static void restore_parts(int version)
     OK(VELOC_Restart_end(1));
 }
 
+/* What fails is told, and goes the next time. */
+static void fail_each(void)
+{
+    let_fail("cuModuleLoadData:1=999");
+    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, BOUND), "region 0|cuModuleLoadData");
+    let_fail("cuModuleGetFunction:3=999");
+    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, BOUND), "region 0|cuModuleGetFunction");
+    let_fail("");
+    compress();
+    set_all(1);
+    let_fail("cuLaunchKernel:2=999");
+    REFUSED(VELOC_Checkpoint("wave", 1), "region 0|cuLaunchKernel");
+    let_fail("cuMemcpyDtoHAsync_v2:1=999");
+    REFUSED(VELOC_Checkpoint("wave", 1), "region 0|cuMemcpyDtoHAsync_v2");
+    let_fail("");
+    OK(VELOC_Checkpoint("wave", 1));
+    spoil();
+    let_fail("cuLaunchKernel:1=999");
+    REFUSED(VELOC_Restart("wave", 1), "region 0|cuLaunchKernel");
+    let_fail("");
+    OK(VELOC_Restart("wave", 1));
+    check_all(1);
+}
+
 int main(int argc, char **argv)
 {
     const int versions = (int)number(argc, argv, "versions", 5), parts = number(argc, argv, "parts", 0) != 0;
     int version;
     values = (size_t)number(argc, argv, "values", 70013);
+    get_all();
+    if (number(argc, argv, "device", 0))
+        use_device(argc, argv);
     OK(VELOC_Init_single(0, argv[1]));
     protect();
+    if (stream != NULL)
+        OK(VELOC_Set_stream(stream));
+    leave_no_room((int)number(argc, argv, "room", 0));
     if (number(argc, argv, "refuse", 0)) {
         refuse();
         OK(VELOC_Finalize(0));
         puts("done");
         return 0;
     }
+    if (number(argc, argv, "fail", 0)) {
+        fail_each();
+        OK(VELOC_Finalize(1));
+        check_no_misuse();
+        puts("done");
+        return 0;
+    }
     if (number(argc, argv, "take", 1)) {
         compress();
         for (version = 1; version <= versions; version++) {
-            set(version);
+            set_all(version);
             if (parts)
                 take_parts(version);
             else
                 OK(VELOC_Checkpoint("wave", version));
+            spoil();
         }
     }
     if (number(argc, argv, "restore", 1)) {
         for (version = versions; version >= 1; version--) {
-            set(version + 1);
+            set_all(version + 1);
             if (parts)
                 restore_parts(version);
             else
@@ -181,6 +311,8 @@ int main(int argc, char **argv)
     if (number(argc, argv, "kill", 0))
         kill(getpid(), SIGKILL);
     OK(VELOC_Finalize(1));
+    if (on_device[0] != 0)
+        check_no_misuse();
     puts("done");
     return 0;
 }

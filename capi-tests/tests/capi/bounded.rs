@@ -47,6 +47,65 @@ fn the_backend_writes_them() {
     assert_eq!(files(&job.persistent()).len(), 5);
 }
 
+/// Catches values that the device rounds otherwise, a kernel that is not behind the application's work, and files that the
+/// other kind of memory does not understand: what either has taken, both restore.
+#[test]
+fn the_device_compresses_its_memory() {
+    let job = Job::new(KEYS);
+    job.run_device("bounded", "device=1").succeed();
+    job.run_device("bounded", "device=1 take=0 parts=1").succeed();
+    let file = &files(&job.persistent())["wave-0-1.dat"];
+    assert!(file.len() < 70013 * (4 + 8 + 4 + 2) && file.len() > 100_000, "{}", file.len());
+    fs::remove_dir_all(job.scratch()).unwrap();
+    job.run("bounded", "take=0").succeed();
+    let job = Job::new(&format!("{KEYS}gpu_cache_size = 0\n"));
+    job.run("bounded", "").succeed();
+    job.run_device("bounded", "device=1 take=0").succeed();
+    job.run_device("bounded", "device=1 take=0 managed=1").succeed();
+}
+
+/// Catches encoded bytes that are taken for decoded ones where they lie on the device, on the host, or in no memory at all.
+#[test]
+fn the_device_compresses_in_every_mode() {
+    let ephemeral = "mode = async\nephemeral = true\nhost_cache_size = 64M\n".to_owned();
+    let sync = "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n".to_owned();
+    let small = format!("{KEYS}host_cache_size = 1M\ngpu_cache_size = 2M\n");
+    let one = format!("{KEYS}host_cache_size = 64M\ngpu_cache_size = 2M\nverify_captures = true\n");
+    for (keys, more) in [(ephemeral, "parts=1"), (sync, ""), (small, "parts=1"), (one, "")] {
+        let job = Job::new(&keys);
+        job.run_device("bounded", &format!("device=1 managed=1 {more}")).succeed();
+    }
+}
+
+/// Catches a checkpoint whose kernels work beside the application's stream, and one whose copies do: its buffer is the next
+/// one's.
+#[test]
+fn compressed_checkpoints_wait_for_the_stream() {
+    let keys = format!("{KEYS}host_cache_size = 64M\ngpu_cache_size = 32M\n");
+    Job::new(&keys).run_device("bounded", "device=1 stream=1").succeed();
+    let job = Job::new(&format!("{keys}stream_ordered = true\n"));
+    let run = || job.run_device("bounded", "device=1 stream=1").env("SOFTCUDA_LATE", "1000");
+    let ended = run().succeed();
+    assert!(ended.stderr.contains("is compressed in the call"), "{}", ended.stderr);
+}
+
+/// Catches a checkpoint or a restart that fails for want of a buffer on the device.
+#[test]
+fn without_room_device_memory_is_taken_as_it_is() {
+    let job = Job::new(KEYS);
+    // Two buffers are there.
+    let ended = job.run_device("bounded", "device=1 room=3").succeed();
+    assert!(ended.stderr.contains("for compressing there"), "{}", ended.stderr);
+    job.run("bounded", "").succeed();
+    job.run_device("bounded", "device=1 take=0 room=1").succeed();
+}
+
+/// Catches a failure of the driver that is lost, or after which nothing goes any more.
+#[test]
+fn failures_of_the_kernels_are_told() {
+    Job::new(KEYS).run_device("bounded", "device=1 fail=1").succeed();
+}
+
 /// Catches bad input that is taken.
 #[test]
 fn bad_input_is_refused() {

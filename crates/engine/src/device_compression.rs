@@ -163,7 +163,8 @@ impl DeviceSide {
     fn buffer(&self, len: u64) -> Result<Option<EncodedBuffer>> {
         let from = &self.attached()?.compression.idle;
         let mut idle = from.lock();
-        let buffer = match idle.iter().position(|buffer| fits(buffer, len)) {
+        let fitting = idle.iter().enumerate().filter(|(_, buffer)| fits(buffer, len));
+        let buffer = match fitting.min_by_key(|(_, buffer)| buffer.len()).map(|(at, _)| at) {
             Some(at) => Some(idle.swap_remove(at)),
             None => {
                 // Those of other lengths are of regions that are not there any more.
