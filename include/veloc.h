@@ -316,13 +316,15 @@ int VELOC_Mem_capture(int id,
  * them is taken whole. So after a restart each value is within the bound of what it was. Other readers of VELOC's files
  * refuse one that has such a region.
  *
- * @param id     the region, which is protected, with elements of 4 bytes (float) or 8 (double), in host memory
+ * Device memory is compressed on the device, where the call takes memory for it; managed memory is taken as it is.
+ *
+ * @param id     the region, which is protected, with elements of 4 bytes (float) or 8 (double)
  * @param mode   VELOC_COMPRESS_8, VELOC_COMPRESS_12 or VELOC_COMPRESS_16, to which VELOC_COMPRESS_RELATIVE may be added;
  *               VELOC_COMPRESS_NONE: it is taken as it is
  * @param bound  the most by which a value may differ after a restart, above 0; with VELOC_COMPRESS_RELATIVE, as a part of the
  *               largest absolute value of the region, at least 2 to the power of minus the bits
- * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region, mode or bound, the region is an object, of a device or of
- *         other elements, or the job has `incremental = true`
+ * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region, mode or bound, the region is an object or of other
+ *         elements, the job has `incremental = true`, or the driver cannot load what compresses device memory
  *
  * Source: an addition of this library; the prototype of HiPC'22 compresses in front of VELOC_Mem_protect (section VI).
  */
