@@ -2,7 +2,8 @@
 """Compile kernels from CUDA source to PTX with NVIDIA's run-time compiler; no toolkit is needed.
 
     python3 -m venv /tmp/nvrtc && /tmp/nvrtc/bin/pip install nvidia-cuda-nvrtc-cu11==11.8.89
-    /tmp/nvrtc/bin/python scripts/make_ptx.py examples/rtm/kernels/rtm.cu tools/veloc-bench/kernels/bench.cu
+    /tmp/nvrtc/bin/python scripts/make_ptx.py crates/device/kernels/compression.cu \\
+        examples/rtm/kernels/rtm.cu tools/veloc-bench/kernels/bench.cu
 
 writes a .ptx beside each source. Run it after each change of a .cu and commit both files. A driver
 refuses PTX of a version that is newer than itself, so the kernels say the oldest that has all they

@@ -1,8 +1,8 @@
 /*
  * Regions that checkpoints take with fewer bits, within a bound (VELOC_Mem_compress):
  *
- *   bounded <configuration> [versions=N] [values=N] [take=0] [restore=0] [kill=1] [parts=1] [refuse=1] [device=1] [stream=1]
- *           [managed=1] [room=N] [fail=1]
+ *   bounded <configuration> [versions=N] [values=N] [take=0] [restore=0] [kill=1] [parts=1] [refuse=1] [device=1]
+ *           [stream=1] [managed=1] [room=N] [fail=1]
  *
  * Five regions: a wave in floats with an absolute bound, one in doubles with a relative one, noise of all bit patterns,
  * which no bits but all can hold, a few values with infinities and NaN among them, and one that is not compressed. What
@@ -49,7 +49,8 @@ static size_t bytes_of(int id)
 
 static void *on_host(int id)
 {
-    return id == FLOATS ? (void *)floats : id == DOUBLES ? (void *)doubles : id == NOISE ? (void *)noise : (void *)special;
+    void *const all[PLAIN] = {floats, doubles, noise, special};
+    return all[id];
 }
 
 /* Queues that the regions on the device become those on the host. */

@@ -47,8 +47,8 @@ fn the_backend_writes_them() {
     assert_eq!(files(&job.persistent()).len(), 5);
 }
 
-/// Catches values that the device rounds otherwise, a kernel that is not behind the application's work, and files that the
-/// other kind of memory does not understand: what either has taken, both restore.
+/// Catches values that the device rounds otherwise, a kernel that is not behind the application's work, and files
+/// that the other kind of memory does not understand: what either has taken, both restore.
 #[test]
 fn the_device_compresses_its_memory() {
     let job = Job::new(KEYS);
@@ -64,7 +64,8 @@ fn the_device_compresses_its_memory() {
     job.run_device("bounded", "device=1 take=0 managed=1").succeed();
 }
 
-/// Catches encoded bytes that are taken for decoded ones where they lie on the device, on the host, or in no memory at all.
+/// Catches encoded bytes that are taken for decoded ones where they lie on the device, on the host, or in no memory
+/// at all.
 #[test]
 fn the_device_compresses_in_every_mode() {
     let ephemeral = "mode = async\nephemeral = true\nhost_cache_size = 64M\n".to_owned();
@@ -77,8 +78,8 @@ fn the_device_compresses_in_every_mode() {
     }
 }
 
-/// Catches a checkpoint whose kernels work beside the application's stream, and one whose copies do: its buffer is the next
-/// one's.
+/// Catches a checkpoint whose kernels work beside the application's stream, and one whose copies do: its buffer is
+/// the next one's.
 #[test]
 fn compressed_checkpoints_wait_for_the_stream() {
     let keys = format!("{KEYS}host_cache_size = 64M\ngpu_cache_size = 32M\n");

@@ -1,8 +1,8 @@
 //! Regions that are encoded on their way into a checkpoint, and decoded on their way back (`VELOC_Mem_compress`).
 //!
-//! What is captured, stored and restored are the encoded bytes; only here is known what they mean. They are in buffers of
-//! this process, which are kept, as the next checkpoint needs as much. Device memory is encoded and decoded on the device
-//! ([`engine::device_compression`]), where there is room for it.
+//! What is captured, stored and restored are the encoded bytes; only here is known what they mean. They are in
+//! buffers of this process, which are kept, as the next checkpoint needs as much. Device memory is encoded and
+//! decoded on the device ([`engine::device_compression`]), where there is room for it.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -137,8 +137,8 @@ impl Buffers {
         Ok((small, Encoded::OnHost(buffer), outcome, since))
     }
 
-    /// Room for the encoded bytes of a region that is about to be restored to this memory: on the device, if that decodes
-    /// them.
+    /// Room for the encoded bytes of a region that is about to be restored to this memory: on the device, if that
+    /// decodes them.
     pub(super) fn room(
         &self,
         engine: &Engine,
@@ -177,8 +177,8 @@ fn encode_on_device(
     let bytes = how.element.bytes() as u64;
     if !is_device(place, bytes) {
         engine.files().warnings().once(format!(
-            "region {}: managed memory, and device memory that is not aligned to {bytes} bytes, is taken as it is, and not \
-             compressed (VELOC_Mem_compress)",
+            "region {}: managed memory, and device memory that is not aligned to {bytes} bytes, is taken as it is, \
+             and not compressed (VELOC_Mem_compress)",
             place.id
         ));
         return Ok(None);

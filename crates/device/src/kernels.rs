@@ -102,8 +102,9 @@ impl Compression {
         }
     }
 
-    /// Queues encoding `len` bytes at `from` to `to`, which has [`encoded_len`](compression::encoded_len) bytes. When it is
-    /// done, the header says how many blocks are kept whole: more than it says there is room for are an overflow.
+    /// Queues encoding `len` bytes at `from` to `to`, which has [`encoded_len`](compression::encoded_len) bytes. When
+    /// it is done, the header says how many blocks are kept whole: more than it says there is room for are an
+    /// overflow.
     ///
     /// # Errors
     /// The driver's; some of it may be queued then.
@@ -163,7 +164,8 @@ impl Compression {
         let Parts { blocks, values, side, .. } = parts;
         let wrong = Compression::wrong(from);
         let arguments = [from, to, words, blocks, values, side, header.whole, wrong, bits];
-        // SAFETY: the caller's promise; the kernel takes these arguments, and writes to `to` and one word of the header.
+        // SAFETY: the caller's promise; the kernel takes these arguments, and writes to `to` and one word of the
+        // header.
         unsafe { stream.launch(self.of(header.element).decompress, parts.tiles(), &arguments) }
     }
 

@@ -1,5 +1,5 @@
-//! Regions in device memory that are encoded and decoded there, in buffers of the library's on the device. They are kept, as
-//! the next checkpoint needs as much.
+//! Regions in device memory that are encoded and decoded there, in buffers of the library's on the device. They are
+//! kept, as the next checkpoint needs as much.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -96,8 +96,8 @@ impl DeviceSide {
         self.telemetry.metrics.waited(Cause::Order, since);
         let (stream, since) = (own.lane.stream(), Instant::now());
         let (from, kind) = ((place.address, place.len), (element, bits, bound));
-        // SAFETY: the driver has confirmed the application's memory, which stays as it is during the call; the buffer has
-        // as many bytes, and nothing else uses it. The stream is waited for below.
+        // SAFETY: the driver has confirmed the application's memory, which stays as it is during the call; the buffer
+        // has as many bytes, and nothing else uses it. The stream is waited for below.
         let queued = unsafe { kernels.compress(stream, from, kind, buffer.address) };
         let header = read_behind(stream, queued, buffer.address, HEADER_LEN)?;
         let outcome =
@@ -106,8 +106,8 @@ impl DeviceSide {
         Ok(Some(Compressed { place, buffer, outcome, since }))
     }
 
-    /// Room on the device for `stored` encoded bytes that are about to be restored to plain device memory. `None`: there is
-    /// none, or the kernels cannot be loaded.
+    /// Room on the device for `stored` encoded bytes that are about to be restored to plain device memory. `None`:
+    /// there is none, or the kernels cannot be loaded.
     ///
     /// # Errors
     /// The driver's.
@@ -142,8 +142,8 @@ impl DeviceSide {
                 encoded.len, to.len
             )));
         }
-        // SAFETY: the driver has confirmed the application's memory of `len` bytes, which it uses for nothing else during
-        // the call; the buffer has all that the header says. The stream is waited for below.
+        // SAFETY: the driver has confirmed the application's memory of `len` bytes, which it uses for nothing else
+        // during the call; the buffer has all that the header says. The stream is waited for below.
         let queued = unsafe { kernels.decompress(stream, (from, &header), to.address) };
         let wrong = read_behind(stream, queued, Compression::wrong(from), size_of::<u32>())?;
         match word(&wrong, 0) {

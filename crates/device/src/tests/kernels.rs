@@ -80,7 +80,8 @@ impl Loaded<'_> {
     }
 }
 
-/// A value of so many kinds from random bits: any, one of few exponents, an integer, 0, one that is denormal, infinite or NaN.
+/// A value of so many kinds from random bits: any, one of few exponents, an integer, 0, one that is denormal,
+/// infinite or NaN.
 fn value(kind: u8, random: u64, element: Element) -> Vec<u8> {
     let near = 1.0 + (random >> 12) as f64 / (1_u64 << 52) as f64;
     let sign = if random & 1 == 0 { 1.0 } else { -1.0 };
@@ -119,8 +120,8 @@ fn arrays() -> impl Strategy<Value = ((Element, Bits), Vec<u8>)> {
     )
 }
 
-/// Catches bytes other than the processor's: the software device runs threads in order, so that also blocks that are kept
-/// whole have its order. And what either has written and the other reads otherwise.
+/// Catches bytes other than the processor's: the software device runs threads in order, so that also blocks that are
+/// kept whole have its order. And what either has written and the other reads otherwise.
 #[test]
 fn the_device_encodes_as_the_processor_does() {
     on_each(&[software], |given| {
