@@ -2,7 +2,7 @@
  * Regions that checkpoints take with fewer bits, within a bound (VELOC_Mem_compress):
  *
  *   bounded <configuration> [versions=N] [values=N] [take=0] [restore=0] [kill=1] [parts=1] [refuse=1] [device=1]
- *           [stream=1] [managed=1] [room=N] [fail=1]
+ *           [stream=1] [managed=1] [room=N] [fail=1] [list=1] [lent=1]
  *
  * Five regions: a wave in floats with an absolute bound, one in doubles with a relative one, noise of all bit patterns,
  * which no bits but all can hold, a few values with infinities and NaN among them, and one that is not compressed. What
@@ -12,6 +12,8 @@
  *   restore=0  restores nothing
  *   kill=1     kills itself at the end
  *   parts=1    takes and restores the regions in several calls
+ *   list=1     restores the regions by VELOC_Restart_list, to where they are
+ *   lent=1     the floats are read-only memory with a release routine
  *   refuse=1   what cannot be, instead
  *   device=1   the regions are in device memory, but the last one; that with special values is not aligned to 8 bytes
  *   stream=1   a stream is handed over, which has work before and after each checkpoint
@@ -33,6 +35,7 @@ static double *doubles;
 static unsigned char *plain;
 static CUdeviceptr on_device[PLAIN], ahead[PLAIN];
 static CUstream stream;
+static int released;
 static const double BOUND = 1e-3, PART = 0.02;
 
 /* A wave that has come as far as the version says; ahead of it there is nothing. */
@@ -168,6 +171,11 @@ static void use_device(int argc, char **argv)
         CU(cuStreamCreate(&stream, STREAM_NON_BLOCKING));
 }
 
+static int release(void)
+{
+    return released++;
+}
+
 static void let_fail(const char *calls)
 {
     softcuda.reset_counts();
@@ -189,6 +197,20 @@ static void protect(void)
     OK(VELOC_Mem_protect(NOISE, place(NOISE), values, sizeof *noise));
     OK(VELOC_Mem_protect(SPECIAL, place(SPECIAL), values, sizeof *special));
     OK(VELOC_Mem_protect(PLAIN, plain, 100000, 1));
+}
+
+static void lend(void)
+{
+    OK(VELOC_Mem_protect_flags(FLOATS, place(FLOATS), values, sizeof *floats, VELOC_READ_ONLY, release));
+}
+
+static void restore_list(int version)
+{
+    const struct VELOC_Region all[] = {
+        {FLOATS, place(FLOATS), values, 4}, {DOUBLES, place(DOUBLES), values, 8}, {NOISE, place(NOISE), values, 4},
+        {SPECIAL, place(SPECIAL), values, 4}, {PLAIN, plain, 100000, 1},
+    };
+    OK(VELOC_Restart_list("wave", version, all, REGIONS, 1));
 }
 
 static void refuse(void)
@@ -272,6 +294,8 @@ int main(int argc, char **argv)
         use_device(argc, argv);
     OK(VELOC_Init_single(0, argv[1]));
     protect();
+    if (number(argc, argv, "lent", 0))
+        lend();
     if (stream != NULL)
         OK(VELOC_Set_stream(stream));
     leave_no_room((int)number(argc, argv, "room", 0));
@@ -304,6 +328,8 @@ int main(int argc, char **argv)
             set_all(version + 1);
             if (parts)
                 restore_parts(version);
+            else if (number(argc, argv, "list", 0))
+                restore_list(version);
             else
                 OK(VELOC_Restart("wave", version));
             check_all(version);
@@ -312,6 +338,8 @@ int main(int argc, char **argv)
     if (number(argc, argv, "kill", 0))
         kill(getpid(), SIGKILL);
     OK(VELOC_Finalize(1));
+    if (number(argc, argv, "lent", 0) && number(argc, argv, "take", 1))
+        EQUAL(released, versions);
     if (on_device[0] != 0)
         check_no_misuse();
     puts("done");

@@ -1,5 +1,6 @@
 /*
  * A representative job in which one call of the driver fails: driver_failures <configuration> [fail=...] [ordered=0]
+ *                                                                                     [compressed=0]
  *
  * `fail` is what softcuda_inject takes, and counts calls from just before VELOC_Init_single. Every
  * call of the library must succeed or return -1 with a text. Whatever it says to have done must be
@@ -10,6 +11,8 @@
  * With `ordered=1` a stream is handed over, and there is no managed memory, so that stream_ordered has an effect. Then a
  * checkpoint may fail behind its call: that has to be told.
  *
+ * With `compressed=1` the device memory is compressed, with so many bits that nothing is lost.
+ *
  * Without `fail` the calls are counted and printed. Software device only.
  */
 #include "cuda.h"
@@ -19,7 +22,7 @@ enum { VERSIONS = 14, BYTES = 900001, MANAGED = 100003, HOST = 50007 };
 static CUcontext context;
 static CUdeviceptr device, managed;
 static unsigned char *host;
-static int taken[VERSIONS], durable[VERSIONS], refusals, ordered;
+static int taken[VERSIONS], durable[VERSIONS], refusals, ordered, compressed;
 static CUstream stream;
 
 /* 1: it succeeded. */
@@ -59,9 +62,22 @@ static void make_memory(void)
     managed = managed_memory(MANAGED);
 }
 
+/* The device memory at a version; compressed are small whole numbers, which have 8 bits. */
+static void set_device(unsigned char *to, int version)
+{
+    size_t i;
+    fill(to, BYTES, 1, version);
+    for (i = 0; compressed && i < BYTES / 4; i++) {
+        float number = (float)((i + (size_t)version) % 61);
+        memcpy(to + i * 4, &number, 4);
+    }
+}
+
 static int protect_all(void)
 {
-    int device_done = TRIED(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
+    int device_done = compressed ? TRIED(VELOC_Mem_protect(1, as_pointer(device), BYTES / 4, 4)) &&
+                                       TRIED(VELOC_Mem_compress(1, VELOC_COMPRESS_8, 0.25))
+                                 : TRIED(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
     int managed_done = ordered || TRIED(VELOC_Mem_protect(2, as_pointer(managed), MANAGED, 1));
     int host_done = TRIED(VELOC_Mem_protect(3, host, HOST, 1));
     return device_done && managed_done && host_done;
@@ -70,7 +86,7 @@ static int protect_all(void)
 static void capture(int version)
 {
     unsigned char *staging = get_memory(BYTES);
-    fill(staging, BYTES, 1, version);
+    set_device(staging, version);
     fill((void *)(uintptr_t)managed, MANAGED, 2, version);
     fill(host, HOST, 3, version);
     /* After an asynchronous failure the application's own calls fail, too. */
@@ -92,8 +108,12 @@ static void check_regions(int version)
     CONTENT(host, HOST, 3, version);
     if (!ordered)
         CONTENT((void *)(uintptr_t)managed, MANAGED, 2, version);
-    if (from_device(staging) == 0)
-        CONTENT(staging, BYTES, 1, version);
+    if (from_device(staging) == 0) {
+        unsigned char *was = get_memory(BYTES);
+        set_device(was, version);
+        CHECK(memcmp(staging, was, compressed ? BYTES / 4 * 4 : BYTES) == 0);
+        free(was);
+    }
     free(staging);
 }
 
@@ -210,6 +230,7 @@ int main(int argc, char **argv)
     make_memory();
     host = get_memory(HOST);
     ordered = (int)number(argc, argv, "ordered", 0);
+    compressed = (int)number(argc, argv, "compressed", 0);
     if (ordered)
         CU(cuStreamCreate(&stream, STREAM_NON_BLOCKING));
     softcuda.reset_counts();

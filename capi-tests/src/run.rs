@@ -84,6 +84,7 @@ impl Run {
     pub fn with_device(mut self) -> Run {
         let paths = std::env::join_paths([staged().lib(), staged().softcuda()]).unwrap();
         self.command.env("LD_LIBRARY_PATH", paths);
+        self.command.env("CUDA_CACHE_PATH", staged().softcuda().join("kernels"));
         self
     }
 

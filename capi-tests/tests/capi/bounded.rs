@@ -38,6 +38,15 @@ fn in_every_mode() {
     }
 }
 
+/// Catches a list that restores encoded bytes, and memory that is compressed and never given back.
+#[test]
+fn by_a_list_and_lent() {
+    let job = Job::new(&format!("{KEYS}host_cache_size = 64M\ngpu_cache_size = 32M\n"));
+    job.run("bounded", "lent=1 list=1").succeed();
+    job.run_device("bounded", "take=0 device=1 list=1").succeed();
+    job.run_device("bounded", "device=1 lent=1").succeed();
+}
+
 /// Catches a backend that writes what it does not understand otherwise.
 #[test]
 fn the_backend_writes_them() {

@@ -129,6 +129,16 @@ fn every_call_fails_behind_ordered_checkpoints() {
     );
 }
 
+/// The device compresses its memory and decompresses it.
+#[test]
+fn every_call_fails_while_the_device_compresses() {
+    inject_everywhere(
+        "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 4M\ngpu_chunk_size = 2M\n\
+         host_cache_size = 6M\n",
+        "compressed=1",
+    );
+}
+
 /// The device cache is written straight to files.
 #[test]
 fn every_call_fails_without_a_host_buffer() {

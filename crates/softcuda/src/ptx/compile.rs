@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsString};
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ use std::sync::Arc;
 
 use crate::kernels::{self, Kernel, NativeKernel};
 
-/// Of longer code, in bytes, compiling it well takes longer than what a test computes with it: seconds in each process.
+/// Of longer code, in bytes, compiling it well takes longer than what a test computes with it: seconds. With a cache it is
+/// worth that.
 const LONG_CODE: usize = 256 << 10;
 
 /// The kernels of a module. Its library stays loaded: functions taken from it may still be queued.
@@ -60,12 +62,34 @@ impl Compiled {
     }
 }
 
-/// Compiles and loads `code`. Its files are gone when this returns.
+/// Compiles and loads `code`. Its files are gone when this returns, but for that in the cache.
 fn load(code: &str) -> Result<*mut libc::c_void, String> {
     let folder = folder()?;
-    let loaded = compile(code, &folder).and_then(|library| open(&library));
+    let loaded = cached(code, &folder).and_then(|library| open(&library));
     let _ = fs::remove_dir_all(&folder);
     loaded
+}
+
+/// The library of `code` in `folder`: a copy of the one in the cache, as each module has variables of its own.
+fn cached(code: &str, folder: &Path) -> Result<PathBuf, String> {
+    // Named as the folder: CRIU makes a file whose folder is gone in the one above, by this name.
+    let library = folder.join(folder.file_name().unwrap_or_default()).with_extension("so");
+    // The variable of the driver's own compiler.
+    let Some(cache) = std::env::var_os("CUDA_CACHE_PATH") else {
+        return compile(code, "-O0", &library).map(|()| library);
+    };
+    let mut hasher = DefaultHasher::new();
+    code.hash(&mut hasher);
+    let kept = Path::new(&cache).join(format!("softcuda-{:016x}.so", hasher.finish()));
+    if fs::copy(&kept, &library).is_err() {
+        compile(code, "-O1", &library)?;
+        // Complete under its name, or not there. Without a cache the next process compiles.
+        let partial = Path::new(&cache).join(folder.file_name().unwrap_or_default());
+        let _ = fs::create_dir_all(&cache)
+            .and_then(|()| fs::copy(&library, &partial))
+            .and_then(|_| fs::rename(&partial, &kept));
+    }
+    Ok(library)
 }
 
 /// A new folder that only this user can enter.
@@ -81,14 +105,12 @@ fn folder() -> Result<PathBuf, String> {
     Ok(PathBuf::from(OsString::from_vec(name.into_bytes())))
 }
 
-fn compile(code: &str, folder: &Path) -> Result<PathBuf, String> {
-    // Named as the folder: CRIU makes a file whose folder is gone in the one above, by this name.
-    let library = folder.join(folder.file_name().unwrap_or_default()).with_extension("so");
+fn compile(code: &str, long: &str, library: &Path) -> Result<(), String> {
+    let level = if code.len() > LONG_CODE { long } else { "-O2" };
     // Like a GPU: a product is rounded before a sum is computed from it.
-    let level = if code.len() > LONG_CODE { "-O0" } else { "-O2" };
     let flags = [level, "-shared", "-fPIC", "-ffp-contract=off", "-fwrapv", "-w", "-x", "c", "-"];
     let mut compiler = Command::new("cc");
-    compiler.args(flags).arg("-o").arg(&library).arg("-lm");
+    compiler.args(flags).arg("-o").arg(library).arg("-lm");
     // Settings for the program, such as preloaded sanitizers, are not for the compiler.
     compiler.env_remove("LD_PRELOAD").env_remove("LD_LIBRARY_PATH");
     compiler.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -104,7 +126,7 @@ fn compile(code: &str, folder: &Path) -> Result<PathBuf, String> {
     if !output.status.success() {
         return Err(format!("cc: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)));
     }
-    Ok(library)
+    Ok(())
 }
 
 fn open(library: &Path) -> Result<*mut libc::c_void, String> {
