@@ -285,7 +285,8 @@ module veloc_2003
 
   public :: VELOC_Adjoint, VELOC_Adjoint_protects, VELOC_Adjoint_forwards, &
       VELOC_Adjoint_reverses, VELOC_Adjoint_hashes
-  public :: VELOC_Adjoint_run, VELOC_Adjoint_protect, VELOC_Adjoint_stop, VELOC_Adjoint_discard
+  public :: VELOC_Adjoint_run, VELOC_Adjoint_protect, VELOC_Adjoint_compress, VELOC_Adjoint_stop
+  public :: VELOC_Adjoint_discard
 
   ! The program's procedures. `err` is VELOC_SCES when they are called; any other number ends the run.
   abstract interface
@@ -381,6 +382,11 @@ module veloc_2003
       integer(c_int), value :: what, id
       type(c_ptr), value :: address
       integer(c_int64_t), value :: count, size
+    end function
+    integer(c_int) function c_adjoint_compress(id, mode, bound) bind(c, name='VELOC_Adjoint_compress')
+      import :: c_int, c_double
+      integer(c_int), value :: id, mode
+      real(c_double), value :: bound
     end function
     integer(c_int) function c_adjoint_stop() bind(c, name='VELOC_Adjoint_stop')
       import :: c_int
@@ -877,6 +883,15 @@ contains
     if (associated(what%adjoint)) as_c%adjoint = c_funloc(run_adjoint)
     if (associated(what%hash)) as_c%hash = c_funloc(run_hash)
     err = c_adjoint_run(as_c)
+  end subroutine
+
+  ! Has stored states take a region of reals with fewer bits, within a bound: VELOC_COMPRESS_8, ... Called in `protect`, once
+  ! the region is protected; more states have room then.
+  subroutine VELOC_Adjoint_compress(id, mode, bound, err)
+    integer, intent(in) :: id, mode
+    double precision, intent(in) :: bound
+    integer, intent(out) :: err
+    if (fits('id', id, err)) err = c_adjoint_compress(int(id, c_int), int(mode, c_int), real(bound, c_double))
   end subroutine
 
   ! Asks the run under way, or the next one, to stop as soon as a later one can go on from there. Of

@@ -139,6 +139,29 @@ int main(int argc, char **argv)
     CHECK(computed >= steps - 1);
     other.discard();
 
+    // A hundred times as many states, compressed: more of them have room.
+    start();
+    CHECK(sweep.run());
+    const std::vector<double> right = gradient;
+    x.resize(5000);
+    gradient.resize(x.size());
+    const auto protect_all = sweep.protect;
+    sweep.protect = [&] {
+        protect_all();
+        veloc::compress_state(0, VELOC_COMPRESS_16, 1e-4);
+    };
+    sweep.verify_replay = false;
+    sweep.resilience_distance = 0;
+    computed = 0;
+    start();
+    CHECK(sweep.run());
+    for (std::size_t i = 0; i < right.size(); i++)
+        CHECK(std::fabs(gradient[i] / right[i] - 1) < 1e-3);
+    CHECK(computed < 2 * steps);
+    sweep.protect = [&] { veloc::compress_state(0, VELOC_COMPRESS_16, 1e-4); };
+    CHECK(refusal([&] { sweep.run(); }).find("region 0 is not protected") != std::string::npos);
+    sweep.protect = protect_all;
+
     sweep.slots = 0;
     CHECK(refusal([&] { sweep.run(); }).find("slots = 0") != std::string::npos);
     EQUAL(VELOC_Finalize(1), VELOC_SUCCESS);

@@ -55,6 +55,9 @@ contains
     if (err /= VELOC_SCES) return
     call VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 2, step_number, err)
     if (err /= VELOC_SCES) return
+    ! So few values do not become smaller, and are stored as they are.
+    call VELOC_Adjoint_compress(1, VELOC_COMPRESS_16, 1d-6, err)
+    if (err /= VELOC_SCES) return
     ! The same id as that of a part of the state.
     call VELOC_Adjoint_protect(VELOC_ADJOINT_GRADIENT, 0, lambda, err)
   end subroutine
@@ -65,6 +68,8 @@ contains
     real(c_double), target :: raw(10)
     call VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 7, raw(1:10:3), err)
     call refused(err, 'VELOC_Adjoint_protect: region 7: a section')
+    call VELOC_Adjoint_compress(7, VELOC_COMPRESS_8, 1d0, err)
+    call refused(err, 'VELOC_Adjoint_compress: region 7 is not protected')
     call VELOC_Adjoint_protect(2, 7, raw, err)
     call refused(err, 'what = 2')
     call VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 7, c_loc(raw), -1, VELOC_REAL8, err)

@@ -347,6 +347,27 @@ int VELOC_Adjoint_protect(int what,
                           size_t base_size);
 
 /**
+ * Has stored states take a region of floats or doubles with fewer bits, as VELOC_Mem_compress does. For use in the
+ * callback `protect` of VELOC_Adjoint_run, once the region is protected.
+ *
+ * In the room that `slots` states would take as they are, the run keeps as many as have room there when they are
+ * compressed; a line of the log tells how many, and how many forward steps that saves. Steps that are computed from a
+ * restored state begin with one that is within the bound of what it was: so VELOC_VERIFY_REPLAY is not possible, and the
+ * gradient is that of such states. Only states are compressed, as the adjoint is the result.
+ *
+ * @param id     as VELOC_Adjoint_protect, of VELOC_ADJOINT_STATE
+ * @param mode   as VELOC_Mem_compress
+ * @param bound  as VELOC_Mem_compress
+ * @return as VELOC_Mem_compress; VELOC_FAILURE also if no run is under way, or `protect` has returned
+ *
+ * Source: an addition of this library, after Kukreja et al., "Combining checkpointing and data compression to accelerate
+ * adjoint-based optimization problems".
+ */
+int VELOC_Adjoint_compress(int id,
+                           int mode,
+                           double bound);
+
+/**
  * Asks the adjoint computation under way, or the next one, to stop as soon as a later one can go on
  * from there. Of several processes it is enough that one asks. May be called from any thread, from a
  * callback, and from a handler of signals.

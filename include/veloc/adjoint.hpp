@@ -36,7 +36,14 @@ template <typename T> void protect_state(int id, T *memory, std::size_t count = 
         throw std::runtime_error(VELOC_Last_error());
 }
 
-/** The same of the adjoint, and of what it computes. */
+/** Has stored states take a region of the state with fewer bits, in `protect` (VELOC_Adjoint_compress). Throws as above. */
+inline void compress_state(int id, int mode, double bound)
+{
+    if (VELOC_Adjoint_compress(id, mode, bound) != VELOC_SUCCESS)
+        throw std::runtime_error(VELOC_Last_error());
+}
+
+/** Protects memory of the adjoint, and of what it computes. */
 template <typename T> void protect_gradient(int id, T *memory, std::size_t count = 1)
 {
     if (VELOC_Adjoint_protect(VELOC_ADJOINT_GRADIENT, id, memory, count, sizeof(T))

@@ -123,6 +123,21 @@ class Results(WithFolder):
             self.same(one)
             self.assertFalse(numpy.array_equal(two.gradient, one.gradient))
 
+    def test_compressed_states(self):
+        """Catches states that are compressed and no more of them kept, and arguments that are not looked at."""
+        problem, exact = Growth(STEPS), Growth(STEPS)
+        for one in problem, exact:
+            one.field, one.gradient = numpy.linspace(0.2, 0.8, 4000), numpy.zeros(4000)
+        with self.job():
+            self.assertTrue(problem.run(compress={0: {"bits": 12, "bound": 1e-2, "relative": True}}))
+            self.assertTrue(exact.run())
+        numpy.testing.assert_allclose(problem.gradient, exact.gradient, rtol=2e-2)
+        self.assertFalse(numpy.array_equal(problem.gradient, exact.gradient))
+        self.assertLess(problem.forwards, exact.forwards * 0.7)
+        for how, error in ({"bits": 9}, ValueError), ({"bits": 8, "bound": -1}, veloc.Error), ({"size": 1}, TypeError):
+            with self.subTest(how), self.job(), self.assertRaises(error):
+                Growth(STEPS).run(compress={0: {"bits": 8, "bound": 1} | how})
+
     def test_arrays_that_move(self):
         """Catches states that are read into an array that the program does not use any more."""
         problem = Growth(60)

@@ -16,7 +16,7 @@ from . import _alone
 from ._library import Error, Library, check, declare, last_error, library, number, text
 from ._metrics import CAPTURES, metrics, snapshots
 from ._options import Value, start
-from ._regions import ObjectRegion, Region, region_of
+from ._regions import ObjectRegion, Region, compression_mode, region_of
 from ._restore import restore
 
 #: How the answer of VELOC_Restart_test begins where it has found none and nothing is wrong.
@@ -219,10 +219,7 @@ class Job:
         `bits` is 8, 12 or 16, or None for what it is without this. `bound` is the most by which a value may differ
         after a restart; `relative`: as a part of the array's largest absolute value.
         """
-        if bits not in (None, 8, 12, 16):
-            raise ValueError(f"bits is {bits!r}, not None, 8, 12 or 16")
-        mode = (bits or 0) + (256 if relative and bits else 0)
-        check(self._calls().VELOC_Mem_compress(number("id", id), mode, bound))
+        check(self._calls().VELOC_Mem_compress(number("id", id), compression_mode(bits, relative), bound))
 
     def set_stream(self, stream: Any) -> None:
         """Hands over the stream in which the program computes, in place of all streams.

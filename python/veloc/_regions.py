@@ -255,3 +255,10 @@ def _is_one_range(shape: Sequence[int], strides: Sequence[int], size: int) -> bo
                 return False
             follows *= extent
     return True
+
+
+def compression_mode(bits: int | None, relative: bool) -> int:
+    """The mode of VELOC_Mem_compress for so many bits of a value."""
+    if bits not in (None, 8, 12, 16):
+        raise ValueError(f"bits is {bits!r}, not None, 8, 12 or 16")
+    return (bits or 0) + (256 if relative and bits else 0)

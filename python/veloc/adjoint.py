@@ -13,7 +13,7 @@ from typing import Any, Literal, Union
 
 from . import _alone
 from ._library import Error, check, declare, last_error, library, number, real, text
-from ._regions import ObjectRegion, Region, region_of
+from ._regions import ObjectRegion, Region, compression_mode, region_of
 from .schedule import RULES, Failures, Rule, failure_times
 
 #: Arrays of a state or of an adjoint: one, several (with the ids 0, 1, ...), or by their ids.
@@ -41,6 +41,7 @@ def adjoint_run(
     verify_replay: bool = False,
     time_limit: float = 0.0,
     tag: int = 0,
+    compress: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> bool:
     """Computes an adjoint, and says whether it is finished; False: it was stopped.
 
@@ -50,7 +51,8 @@ def adjoint_run(
     from state `step - 1`, recording it, and takes the adjoint's step back; for the last step, it
     begins the adjoint before that. `hash`, if given, gives a number of 64 bits for the state. The
     other arguments are the members of VELOC_Adjoint; steps are numbered from 1, and the time limit
-    is in seconds.
+    is in seconds. `compress` has the arguments of `Job.compress` for arrays of the state, by their
+    ids, as in `{0: {"bits": 8, "bound": 1e-3}}`: in the room of `slots` states as they are, more are kept.
 
     Needs a job. Called again, also by a later job, it goes on from what is left with the least
     number of steps: after a crash, after a stop (`time_limit`, `adjoint_stop`), after an exception.
@@ -84,7 +86,16 @@ def adjoint_run(
     parts = _regions("state", state), _regions("gradient", gradient)
     # What only the run has of them, no callback changes.
     del state, gradient
-    return _Run(what, parts, forward, adjoint, hash).run()
+    return _Run(what, parts, forward, adjoint, hash, _compressions(compress)).run()
+
+
+def _compressions(compress: Mapping[int, Mapping[str, Any]] | None) -> list[tuple[int, int, float]]:
+    """The arguments of VELOC_Adjoint_compress."""
+
+    def arguments(id: int, bits: int | None, bound: float = 0.0, relative: bool = False) -> tuple[int, int, float]:
+        return number("id", id), compression_mode(bits, relative), real("bound", bound)
+
+    return [arguments(id, **how) for id, how in (compress or {}).items()]
 
 
 def adjoint_protect(what: Literal["state", "gradient"], id: int, array: Any) -> None:
@@ -134,8 +145,10 @@ class _Run:
         forward: Callable[[int, int], object],
         adjoint: Callable[[int], object],
         hash: Callable[[], int] | None,
+        compressions: list[tuple[int, int, float]],
     ) -> None:
         self.what = what
+        self.compressions = compressions
         self.parts = parts
         self.user = forward, adjoint, hash
         #: What has ended the run.
@@ -241,6 +254,8 @@ class _Run:
         for part, regions in enumerate(self.parts):
             for id, region in regions.items():
                 self.protect(part, id, region)
+        for compression in self.compressions:
+            check(library().VELOC_Adjoint_compress(*compression))
 
     def protect(self, part: int, id: int, region: Region) -> None:
         address, elements, size, *_ = region.range
@@ -351,6 +366,7 @@ class _Adjoint(ctypes.Structure):
 declare(
     ("Adjoint_run", [ctypes.c_void_p], ctypes.c_int),
     ("Adjoint_protect", [ctypes.c_int] * 2 + [ctypes.c_void_p] + [ctypes.c_size_t] * 2, ctypes.c_int),
+    ("Adjoint_compress", [ctypes.c_int, ctypes.c_int, ctypes.c_double], ctypes.c_int),
     ("Adjoint_stop", [], ctypes.c_int),
     ("Adjoint_discard", [ctypes.c_char_p], ctypes.c_int),
 )

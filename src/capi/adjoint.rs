@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::boundary::{guarded, kept_meanwhile, status, string, with_client};
+use super::regions::compression;
 use super::schedule::VELOC_RULE_MIXED;
 use super::{VELOC_FAILURE, VELOC_SUCCESS};
 use adjoint::settings::{names_of, AdjointSettings};
@@ -186,23 +187,47 @@ pub(super) fn protect_part(
     count: usize,
     base_size: usize,
 ) -> Result<()> {
-    let name = match (what, &*UNDER_WAY.lock()) {
-        (_, None) => {
-            return Err(Error::invalid(
-                "no adjoint computation is under way: this is for VELOC_Adjoint_run's callbacks",
-            ));
-        }
-        (VELOC_ADJOINT_STATE, Some([states, _])) => states.clone(),
-        (VELOC_ADJOINT_GRADIENT, Some([_, adjoints])) => adjoints.clone(),
-        _ => {
-            return Err(Error::invalid(format!(
-                "region {id}: what = {what}; VELOC_ADJOINT_STATE (0) and \
-                 VELOC_ADJOINT_GRADIENT (1) exist"
-            )));
-        }
-    };
+    let name = name_of(what, id)?;
     let memory = ProtectedMemory::new(id, ptr as u64, count, base_size)?;
     with_client(|client| client.protecting().protect(Some(&name), id, memory))
+}
+
+/// The name under which the computation under way stores its states or adjoints.
+fn name_of(what: c_int, id: c_int) -> Result<String> {
+    match (what, &*UNDER_WAY.lock()) {
+        (_, None) => Err(Error::invalid(
+            "no adjoint computation is under way: this is for VELOC_Adjoint_run's callbacks",
+        )),
+        (VELOC_ADJOINT_STATE, Some([states, _])) => Ok(states.clone()),
+        (VELOC_ADJOINT_GRADIENT, Some([_, adjoints])) => Ok(adjoints.clone()),
+        _ => Err(Error::invalid(format!(
+            "region {id}: what = {what}; VELOC_ADJOINT_STATE (0) and VELOC_ADJOINT_GRADIENT (1) exist"
+        ))),
+    }
+}
+
+/// Has stored states take a region of floats or doubles with fewer bits, as VELOC_Mem_compress does. For use in the
+/// callback `protect` of VELOC_Adjoint_run, once the region is protected.
+///
+/// In the room that `slots` states would take as they are, the run keeps as many as have room there when they are
+/// compressed; a line of the log tells how many, and how many forward steps that saves. Steps that are computed from a
+/// restored state begin with one that is within the bound of what it was: so VELOC_VERIFY_REPLAY is not possible, and the
+/// gradient is that of such states. Only states are compressed, as the adjoint is the result.
+///
+/// @param id     as VELOC_Adjoint_protect, of VELOC_ADJOINT_STATE
+/// @param mode   as VELOC_Mem_compress
+/// @param bound  as VELOC_Mem_compress
+/// @return as VELOC_Mem_compress; VELOC_FAILURE also if no run is under way, or `protect` has returned
+///
+/// Source: an addition of this library, after Kukreja et al., "Combining checkpointing and data compression to accelerate
+/// adjoint-based optimization problems".
+#[no_mangle]
+pub extern "C" fn VELOC_Adjoint_compress(id: c_int, mode: c_int, bound: f64) -> c_int {
+    status("VELOC_Adjoint_compress", || {
+        let name = name_of(VELOC_ADJOINT_STATE, id)?;
+        let how = compression(id, mode, bound)?;
+        with_client(|client| client.protecting().set_compression(Some(&name), id, how))
+    })
 }
 
 /// Asks the adjoint computation under way, or the next one, to stop as soon as a later one can go on

@@ -283,28 +283,33 @@ pub extern "C" fn VELOC_Mem_capture(id: c_int, mode: c_int) -> c_int {
 #[no_mangle]
 pub extern "C" fn VELOC_Mem_compress(id: c_int, mode: c_int, bound: f64) -> c_int {
     status("VELOC_Mem_compress", || {
-        let how = match mode {
-            VELOC_COMPRESS_NONE => None,
-            mode => {
-                let bits = match mode & !VELOC_COMPRESS_RELATIVE {
-                    VELOC_COMPRESS_8 => Bits::Eight,
-                    VELOC_COMPRESS_12 => Bits::Twelve,
-                    VELOC_COMPRESS_16 => Bits::Sixteen,
-                    _ => {
-                        return Err(Error::invalid(format!(
-                            "region {id}: the mode is {mode}; there are VELOC_COMPRESS_NONE (0), _8 (8), _12 (12) and _16 \
-                             (16), to which _RELATIVE ({VELOC_COMPRESS_RELATIVE}) may be added"
-                        )))
-                    }
-                };
-                let bound = match mode & VELOC_COMPRESS_RELATIVE {
-                    0 => Bound::absolute(bound),
-                    _ => Bound::relative(bound, bits),
-                };
-                Some((bits, bound.map_err(|error| error.within(format!("region {id}")))?))
-            }
-        };
-        with_client(|client| client.protecting().set_compression(id, how))
+        let how = compression(id, mode, bound)?;
+        with_client(|client| client.protecting().set_compression(None, id, how))
+    })
+}
+
+/// How a region is to be compressed, from what a call gives.
+pub(super) fn compression(id: c_int, mode: c_int, bound: f64) -> Result<Option<(Bits, Bound)>> {
+    Ok(match mode {
+        VELOC_COMPRESS_NONE => None,
+        mode => {
+            let bits = match mode & !VELOC_COMPRESS_RELATIVE {
+                VELOC_COMPRESS_8 => Bits::Eight,
+                VELOC_COMPRESS_12 => Bits::Twelve,
+                VELOC_COMPRESS_16 => Bits::Sixteen,
+                _ => {
+                    return Err(Error::invalid(format!(
+                        "region {id}: the mode is {mode}; there are VELOC_COMPRESS_NONE (0), _8 (8), _12 (12) and _16 \
+                         (16), to which _RELATIVE ({VELOC_COMPRESS_RELATIVE}) may be added"
+                    )))
+                }
+            };
+            let bound = match mode & VELOC_COMPRESS_RELATIVE {
+                0 => Bound::absolute(bound),
+                _ => Bound::relative(bound, bits),
+            };
+            Some((bits, bound.map_err(|error| error.within(format!("region {id}")))?))
+        }
     })
 }
 

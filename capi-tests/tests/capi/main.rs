@@ -53,6 +53,7 @@ mod signals;
 mod storm;
 mod sweep;
 mod sweep_limits;
+mod taylor;
 mod touching_by_need;
 mod trace;
 mod unified;

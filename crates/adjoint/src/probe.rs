@@ -26,11 +26,18 @@ pub(super) struct RunProbe {
 
 impl RunProbe {
     /// For a run of `steps` steps, which begins anew if `fresh`. `verified`: all of its replays are compared, in the
-    /// run's own calls or, of several processes (`together`), step by step, which says less.
-    pub(super) fn new(steps: u64, fresh: bool, verified: bool, together: bool) -> RunProbe {
+    /// run's own calls or, of several processes (`together`), step by step, which says less. `exact`: a state that is
+    /// restored is as it was.
+    pub(super) fn new(
+        steps: u64,
+        fresh: bool,
+        verified: bool,
+        together: bool,
+        exact: bool,
+    ) -> RunProbe {
         let pays = if verified { together } else { steps >= LEAST_FOR_PROBE };
         RunProbe {
-            repeats: fresh && pays,
+            repeats: fresh && pays && exact,
             hashes: fresh && steps >= LEAST_FOR_HASH,
             unchanged: None,
         }

@@ -72,6 +72,8 @@ pub(super) struct RunInProgress<'a, R> {
     pub(super) run: u64,
     /// Steps of the forward sweep.
     pub(super) steps: u64,
+    /// The states that can be stored at a time.
+    pub(super) slots: u64,
     /// Whether files survive the job.
     pub(super) durable: bool,
     pub(super) marks: RunMarks,
@@ -133,9 +135,18 @@ impl<'a, R: ClientAccess> RunInProgress<'a, R> {
         asked: &'a AtomicBool,
         exchange: Option<ProgressExchange>,
     ) -> Result<Self> {
-        let StartedRun { course, of, states, adjoints: adjoint, hashes, found, common, replay } =
-            begun;
-        let steps = of.steps;
+        let StartedRun {
+            course,
+            of,
+            states,
+            adjoints: adjoint,
+            hashes,
+            found,
+            common,
+            replay,
+            exact,
+        } = begun;
+        let (steps, slots) = (of.steps, of.slots);
         let (first_read_order, durable, levels) = access.with(|client| {
             let levels = [FileLevel::Scratch, FileLevel::Persistent]
                 .map(|level| client.versions().has_level(level));
@@ -151,7 +162,13 @@ impl<'a, R: ClientAccess> RunInProgress<'a, R> {
             hashes: RunHashes {
                 stored: hashes,
                 next_version: common.next_hashes,
-                probe: RunProbe::new(steps, !common.resumes, replay.is_some(), exchange.is_some()),
+                probe: RunProbe::new(
+                    steps,
+                    !common.resumes,
+                    replay.is_some(),
+                    exchange.is_some(),
+                    exact,
+                ),
                 replay,
             },
             adjoints: Adjoints::new(
@@ -175,6 +192,7 @@ impl<'a, R: ClientAccess> RunInProgress<'a, R> {
             access,
             course,
             steps,
+            slots,
             durable,
             marks: RunMarks { states, adjoint },
             first_read_order,

@@ -48,6 +48,11 @@ pub fn names_of(name: &str) -> [String; 3] {
 }
 
 impl AdjointSettings {
+    /// The same with another number of slots.
+    pub(crate) fn with_slots(&self, slots: i64) -> AdjointSettings {
+        AdjointSettings { slots, ..self.clone() }
+    }
+
     /// The name of the stored adjoints.
     pub fn name_of_adjoints(&self) -> String {
         format!("{}{ADJOINTS}", self.name)

@@ -25,6 +25,8 @@ pub(super) struct StartedRun {
     pub(super) found: StoreContents,
     pub(super) common: CommonContents,
     pub(super) replay: Option<ReplayCheck>,
+    /// Whether a state that is restored is as it was.
+    pub(super) exact: bool,
 }
 
 /// Starts a run. All processes come to the same result, or fail together.
@@ -38,27 +40,27 @@ pub(super) fn begin(
         (settings.name_of_adjoints(), settings.name_of_hashes());
     let (durable, ranks) =
         access.with(|client| Ok((client.versions().keeps_files(), client.processes().ranks()?)))?;
+    let protected = protect(settings, problem, access, durable);
+    let slots = protected.as_ref().map_or(settings.slots, |room| room.slots);
+    // The schedule is the same on all processes.
+    let all = access.with(|client| client.processes().exchange(&slots))?;
+    let slots = all.into_iter().min().unwrap_or(slots);
     let of = ComputationIdentity {
         tag: settings.tag,
         steps: settings.steps as u64,
-        slots: settings.slots as u64,
+        slots: slots as u64,
         ranks,
     };
     let (states, adjoints) =
         (Marker::new(ObjectRole::State, of), Marker::new(ObjectRole::Adjoint, of));
     let hashes = StoredHashes::new(of);
-    let mut prepare = || -> Result<ConfiguredSchedule> {
-        let course = settings.course(durable)?;
+    let exact = protected.as_ref().is_ok_and(|room| room.exact);
+    let prepare = || -> Result<ConfiguredSchedule> {
+        let room = protected?;
         access.with(|client| {
-            client.marked().check_idle(&settings.name)?;
             client.protecting().manage(&settings.name, states.object())?;
             client.protecting().manage(&name_of_adjoints, adjoints.object())?;
             client.protecting().manage(&name_of_hashes, hashes.object())?;
-            client.protecting().hold_names(names_of(&settings.name));
-            Ok(())
-        })?;
-        problem.protect()?;
-        access.with(|client| {
             for (name, what) in [(&settings.name, "state"), (&name_of_adjoints, "adjoint")] {
                 if !client.protecting().has_regions(name) {
                     return Err(Error::invalid(format!(
@@ -67,8 +69,12 @@ pub(super) fn begin(
                 }
             }
             client.protecting().fix_regions();
-            check_room(settings, client)
+            check_room(&settings.with_slots(slots), room.bytes, client)
         })?;
+        let course = settings.with_slots(slots).course(durable)?;
+        if slots != settings.slots {
+            tell_what_is_saved(settings, room.bytes, slots, &course);
+        }
         Ok(course)
     };
     let prepared = prepare();
@@ -146,15 +152,83 @@ pub(super) fn begin(
             removed.map_err(|error| error.within("what an earlier run has left cannot be removed"));
         all_succeeded(access, removed, "remove what it has of a run that not all have")?;
     }
-    Ok(StartedRun { course, of, states, adjoints, hashes, found, common, replay })
+    Ok(StartedRun { course, of, states, adjoints, hashes, found, common, replay, exact })
+}
+
+/// What the states take, once they are protected.
+struct StateRoom {
+    /// The bytes that a stored state has.
+    bytes: u64,
+    /// As many states as have room where those that were asked for would have it as they are.
+    slots: i64,
+    /// Whether a state that is restored is as it was.
+    exact: bool,
+}
+
+/// Has the application protect its memory, if the settings are possible.
+fn protect(
+    settings: &AdjointSettings,
+    problem: &mut dyn Problem,
+    access: &impl ClientAccess,
+    durable: bool,
+) -> Result<StateRoom> {
+    settings.course(durable)?;
+    let names = names_of(&settings.name);
+    access.with(|client| {
+        client.marked().check_idle(&settings.name)?;
+        for name in &names {
+            client.protecting().unprotect_all(Some(name))?;
+        }
+        client.protecting().hold_names(names.clone());
+        Ok(())
+    })?;
+    problem.protect()?;
+    let bytes = access.with(|client| Ok(client.protecting().bytes_of(&settings.name)));
+    let (whole, stored) = bytes?;
+    let exact = stored == whole;
+    if !exact && settings.verify {
+        return Err(Error::invalid(
+            "VELOC_VERIFY_REPLAY, and states that are compressed (VELOC_Adjoint_compress): what is computed from a \
+             compressed state is not the same again",
+        ));
+    }
+    let slots = slots_in_room(settings, whole, stored);
+    Ok(StateRoom { bytes: stored, slots, exact })
+}
+
+/// How many states of `stored` bytes have room where the slots' would have `whole` bytes each. No more than can be used.
+fn slots_in_room(settings: &AdjointSettings, whole: u64, stored: u64) -> i64 {
+    let room = settings.slots as i128 * i128::from(whole);
+    let most = settings.steps.min(i64::from(i32::MAX)).max(settings.slots);
+    (room / i128::from(stored.max(1))).clamp(i128::from(settings.slots), i128::from(most)) as i64
+}
+
+/// Tells how many more states there are, and what that saves.
+fn tell_what_is_saved(
+    settings: &AdjointSettings,
+    bytes: u64,
+    have: i64,
+    course: &ConfiguredSchedule,
+) {
+    let AdjointSettings { name, slots, .. } = settings;
+    let steps = |course: &ConfiguredSchedule| course.cost().map(|cost| cost.advances);
+    let before = settings.course(false).map(|course| steps(&course));
+    let saves = match (before, steps(course)) {
+        (Ok(Ok(before)), Ok(now)) => {
+            format!(": {now} forward steps, where as they are it would be {before}")
+        }
+        _ => String::new(),
+    };
+    log::info!(
+        "\"{name}\": a compressed state has {bytes} bytes, so that where {slots} had room, {have} have{saves}"
+    );
 }
 
 /// Whether the states fit into memory, if there are no files.
-fn check_room(settings: &AdjointSettings, client: &mut Client) -> Result<()> {
+fn check_room(settings: &AdjointSettings, bytes: u64, client: &mut Client) -> Result<()> {
     let Some(room) = client.versions().room_without_files() else { return Ok(()) };
     // The last state is never stored.
     let states = settings.slots.min(settings.steps - 1).max(1) as u64;
-    let bytes = client.protecting().bytes_of(&settings.name);
     if bytes.saturating_mul(states) <= room {
         return Ok(());
     }

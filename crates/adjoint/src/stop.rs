@@ -41,7 +41,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
         let needed: BTreeSet<u64> = needed.map(|stored| stored.slot).collect();
         let used = self.reached.slots.keys().zip(0..).find(|(slot, number)| **slot != *number);
         let unused = used.map_or(self.reached.slots.len() as u64, |(_, number)| number);
-        let behind = self.settings.slots as u64;
+        let behind = self.slots;
         let worth = |slot: &u64| match self.reached.slots.get(slot) {
             None if *slot < behind => 0,
             Some(state) if *state >= self.reached.fine => 1,

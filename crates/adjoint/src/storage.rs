@@ -96,7 +96,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
 
     /// Adds advice to an error.
     fn with_advice(&self, error: Error) -> Error {
-        let slots = self.settings.slots;
+        let slots = self.slots;
         let error = match error.kind() {
             ErrorKind::NoRoom => error.followed_by(format_args!(
                 "there must be room for {slots} states and one that replaces another (host_cache_size, \

@@ -202,24 +202,30 @@ impl Protecting<'_> {
     /// Has a region encoded with so many bits of a value, within a bound; `None`: it is not encoded (`VELOC_Mem_compress`).
     ///
     /// # Errors
-    /// There is no such region, it is no array of floats or doubles, the job is incremental, or the driver cannot load what
-    /// compresses device memory.
-    pub fn set_compression(&mut self, id: i32, how: Option<(Bits, Bound)>) -> Result<()> {
+    /// There is no such region, it is no array of floats or doubles, the job is incremental, a computation under way has
+    /// the region, or the driver cannot load what compresses device memory.
+    pub fn set_compression(
+        &mut self,
+        group: Option<&str>,
+        id: i32,
+        how: Option<(Bits, Bound)>,
+    ) -> Result<()> {
+        self.protection.under_way.check_compresses(group, id)?;
         if how.is_some() && self.engine.config().incremental {
             return Err(Error::invalid(format!(
                 "region {id}: with incremental = true regions are not compressed: a delta has the bytes that have changed"
             )));
         }
-        self.protection.regions.group_mut(None).set_compression(id, how)?;
-        self.prepare_compression(id).inspect_err(|_| {
+        self.protection.regions.group_mut(group).set_compression(id, how)?;
+        self.prepare_compression(group, id).inspect_err(|_| {
             // It is there, and no region is refused this.
-            let _ = self.protection.regions.group_mut(None).set_compression(id, None);
+            let _ = self.protection.regions.group_mut(group).set_compression(id, None);
         })
     }
 
     /// Has the device ready for a region that is compressed there.
-    fn prepare_compression(&self, id: i32) -> Result<()> {
-        let region = self.protection.regions.get(None).and_then(|group| group.get(id));
+    fn prepare_compression(&self, group: Option<&str>, id: i32) -> Result<()> {
+        let region = self.protection.regions.get(group).and_then(|group| group.get(id));
         let Some(Protected::Memory(memory)) = region else { return Ok(()) };
         let Some(how) = memory.terms.compression.as_ref().filter(|_| memory.part == Part::Device)
         else {
@@ -238,9 +244,7 @@ impl Protecting<'_> {
     /// the name.
     pub fn manage(&mut self, name: &str, marker: Arc<dyn Object>) -> Result<()> {
         names::validate_name(name)?;
-        let regions = self.protection.regions.group_mut(Some(name));
-        regions.clear();
-        regions.manage(marker);
+        self.protection.regions.group_mut(Some(name)).manage(marker);
         Ok(())
     }
 
@@ -249,13 +253,14 @@ impl Protecting<'_> {
         self.protection.regions.of(name).has_regions()
     }
 
-    /// How many bytes of memory are protected for a name.
-    pub fn bytes_of(&self, name: &str) -> u64 {
-        let len = |region: &Protected| match region {
-            Protected::Memory(memory) => memory.len,
-            Protected::Object(_) => 0,
-        };
-        self.protection.regions.of(name).iter().map(|(_, region)| len(region)).sum()
+    /// How many bytes of memory are protected for a name, and how many of them its checkpoints have: fewer, if they are
+    /// compressed, unless a region does not fit its bits.
+    pub fn bytes_of(&self, name: &str) -> (u64, u64) {
+        let lens = self.protection.regions.of(name).iter().map(|(_, region)| match region {
+            Protected::Memory(memory) => (memory.len, memory.stored_len()),
+            Protected::Object(_) => (0, 0),
+        });
+        lens.fold((0, 0), |all, len| (all.0 + len.0, all.1 + len.1))
     }
 
     /// A digest of the memory that is protected for a name, without the manager's region. `None`:

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::callbacks::Object;
 use super::Selection;
 use catalog::{Part, Region};
-use compression::{Bits, Bound, Element};
+use compression::{encoded_len, Bits, Bound, Element};
 use engine::deferred::Release;
 use errors::{Error, ErrorKind, Result};
 use format::mark;
@@ -136,6 +136,13 @@ impl ProtectedMemory {
             since: 0,
             earlier: Earlier::Nothing,
         })
+    }
+
+    /// Bytes that checkpoints have of it, if it fits the bits that it is compressed to.
+    pub(crate) fn stored_len(&self) -> u64 {
+        let how = self.terms.compression.as_ref();
+        let len = how.and_then(|how| encoded_len(self.len, how.element, how.bits).ok());
+        len.map_or(self.len, |len| len.min(self.len))
     }
 
     /// Whether forked children get this host memory. What the application has advised about them is looked up

@@ -67,6 +67,17 @@ impl UnderWay {
         }
     }
 
+    /// Refuses to change how a region is compressed that a computation under way has room for.
+    pub(super) fn check_compresses(&self, group: Option<&str>, id: i32) -> Result<()> {
+        match (&self.0, group) {
+            (Some(computation), Some(name)) if computation.is_fixed && computation.has(name) => {
+                Err(computation
+                    .error(format!("region {id} of \"{name}\" stays as it was protected")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses to end the protection of a region, or of all, that a computation under way needs.
     pub(super) fn check_unprotects(&self, group: Option<&str>, id: Option<i32>) -> Result<()> {
         match (&self.0, group) {

@@ -62,6 +62,9 @@ struct ScheduleReport {
     compare: Option<Vec<more::StrategyCost>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     estimate: Option<more::Estimated>,
+    /// The advances if states are stored as they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uncompressed_advances: Option<u128>,
 }
 
 /// All results with the lines of a picture.
@@ -87,7 +90,12 @@ pub(crate) fn run(options: &ScheduleCommand) -> Result<()> {
     let compare = options.compare.then(|| more::compare(&problem)).transpose()?;
     let state_size = options.taking.state_size();
     let estimate = times.map(|times| more::estimate(&problem, &times, state_size)).transpose()?;
-    let report = ScheduleReport { figures, compare, estimate };
+    let uncompressed = options
+        .plan
+        .uncompressed()
+        .map(|problem| plan::ScheduleFigures::of(&problem?, None).map(|figures| figures.advances));
+    let uncompressed_advances = uncompressed.transpose()?;
+    let report = ScheduleReport { figures, compare, estimate, uncompressed_advances };
     if let Some(file) = &options.out {
         let drawing = drawing::lines(&problem, &report.figures)?;
         let text = serde_json::to_vec(&Drawn { report: &report, drawing })?;

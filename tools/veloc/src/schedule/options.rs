@@ -32,6 +32,12 @@ pub(super) fn state(text: &str) -> std::result::Result<u64, String> {
     up_to(u64::MAX, "less than the number of --steps", text)
 }
 
+/// A part of a whole.
+fn part(text: &str) -> std::result::Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (1e-6..=1.0).contains(number));
+    number.ok_or_else(|| "it is a number from 1e-6 to 1".to_owned())
+}
+
 /// A size in bytes: a number as any other, or one with a unit.
 fn state_size(text: &str) -> std::result::Result<u64, String> {
     match text.trim().chars().last() {
@@ -84,6 +90,9 @@ pub(super) struct PlanOptions {
     /// States that can be stored at a time, the first one among them; with --disk-slots in memory
     #[arg(long, value_name = "C", value_parser = steps)]
     slots: u64,
+    /// A stored state takes this part of its room, as 0.26 with 8 of 32 bits: the same room has more slots
+    #[arg(long, value_name = "PART", value_parser = part)]
+    compressed_to: Option<f64>,
     /// Stored states are at most D steps apart [default: any number]
     #[arg(long, value_name = "D", value_parser = count)]
     resilience: Option<u64>,
@@ -111,9 +120,21 @@ pub(super) struct PlanOptions {
 impl PlanOptions {
     /// The problem, if the options can be met.
     pub(super) fn problem(&self) -> Result<ScheduleProblem> {
+        self.with_states_of(self.compressed_to.unwrap_or(1.0))
+    }
+
+    /// The problem with states as they are, if they are to be compressed.
+    pub(super) fn uncompressed(&self) -> Option<Result<ScheduleProblem>> {
+        self.compressed_to.map(|_| self.with_states_of(1.0))
+    }
+
+    /// The problem with states that take this part of their room.
+    fn with_states_of(&self, part: f64) -> Result<ScheduleProblem> {
+        // A little more, as 0.1 is no number of the machine's.
+        let in_room = |slots: u64| ((slots as f64 / part + 1e-9) as u64).clamp(slots, MAX_STEPS);
         let plan = Plan {
             steps: self.steps,
-            slots: self.slots,
+            slots: in_room(self.slots),
             resilience: self.resilience.unwrap_or(u64::MAX),
             adjoint: self.adjoint,
             rule: match self.rule {
@@ -130,6 +151,7 @@ impl PlanOptions {
                 (1..=MAX_STEPS).contains(&slots),
                 "--disk-slots {slots}: 1 to {MAX_STEPS} are possible"
             );
+            let slots = in_room(slots);
             let cost = |name: &str, steps: f64| {
                 let most = (MAX_COST / UNIT) as f64;
                 ensure!(
@@ -149,6 +171,7 @@ impl PlanOptions {
             ("--disk-slots", disk.is_some()),
             ("--resilience", self.resilience.is_some()),
             ("--adjoint", self.adjoint.is_some()),
+            ("--compressed-to", self.compressed_to.is_some()),
         ] {
             ensure!(!mixed || !is_set, mixed_and(option));
         }
@@ -253,6 +276,28 @@ mod tests {
             let wrong = state_size(text).unwrap_err();
             assert!(wrong.contains(words), "{text}: {wrong}");
         }
+    }
+
+    /// Catches slots that are lost by rounding, and a room in which there are fewer than without.
+    #[test]
+    fn compressed_states_have_more_slots() {
+        let options = PlanOptions {
+            steps: 1000,
+            slots: 30,
+            compressed_to: None,
+            resilience: None,
+            adjoint: None,
+            rule: RuleName::Optimal,
+            online: false,
+            disk_slots: None,
+            write_cost: 1.0,
+            read_cost: 1.0,
+        };
+        for (part, slots) in [(1.0, 30), (0.1, 300), (0.262, 114), (1e-6, 30_000_000)] {
+            assert_eq!(options.with_states_of(part).unwrap().plan.slots, slots, "{part}");
+        }
+        assert!(part("0").is_err() && part("NaN").is_err() && part("3.8").is_err());
+        assert_eq!(part("0.5"), Ok(0.5));
     }
 
     #[test]

@@ -35,6 +35,10 @@ pub(super) fn show(problem: &ScheduleProblem, report: &ScheduleReport) -> String
         let what = if problem.online { "known end" } else { "all slots in memory" };
         row(&format!("the same with {what}"), ideal.to_string());
     }
+    if let Some(advances) = report.uncompressed_advances {
+        row("the same with states that are not compressed", advances.to_string());
+        row("slots in the same room", problem.plan.slots.to_string());
+    }
     row("forward steps, all", figures.forward_evals.to_string());
     let per_step = figures.forward_evals as f64 / plan.steps as f64;
     row("for each step", format!("{per_step:.2}"));
