@@ -98,6 +98,14 @@ pub(crate) fn first_difference(
     Some((at / nz, at % nz, a[at], b[at]))
 }
 
+/// How far an image is from another: the root mean square of their difference, as a part of the other's.
+pub(crate) fn difference(found: &[f32], wanted: &[f32]) -> f64 {
+    let square = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
+    let pairs = found.iter().zip(wanted);
+    let all = square(&mut wanted.iter().map(|v| f64::from(*v)));
+    (square(&mut pairs.map(|(a, b)| f64::from(*a) - f64::from(*b))) / all).sqrt()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,6 +159,11 @@ mod tests {
         assert_eq!(percentile(&values, 1.0), 4.0);
         assert_eq!(percentile(&values, 0.5), 2.0);
         assert_eq!(percentile(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn a_difference_is_a_part() {
+        assert!((difference(&[3.0, 4.0], &[3.0, 5.0]) - (1.0f64 / 34.0).sqrt()).abs() < 1e-12);
     }
 
     #[test]

@@ -35,7 +35,7 @@ use veloc_client::capi::VELOC_Metrics;
 use model::Model;
 use options::{Device, Options, Plan, Unfit};
 use progress::Progress;
-use report::Figures;
+use report::{Figures, Plain};
 use settings::Settings;
 use shot::{Frame, Times};
 use store::{InMemory, Library, Usage};
@@ -149,7 +149,7 @@ fn migrate(
     let states = schedule.checkpoints() * points * size_of::<f32>();
     let settings = Settings::new(options, states)?;
     let drain = !settings.temporary();
-    let mut library = Library::new(settings.path(), device, points, options.compress, drain)?;
+    let mut library = Library::new(settings.path(), device, points, options.form(), drain)?;
 
     // The wave is shown when it has come some way down, or at the end of a shorter run.
     let version = (schedule.checkpoints() * 3 / 10) as i32;
@@ -178,16 +178,17 @@ fn migrate(
     Ok(Migration { result, frame, forward, backward, usage, metrics })
 }
 
-/// Migrates again with every state in plain memory and compares the images bit by bit. Returns the
-/// times of both passes.
+/// Migrates again with every state in plain memory and compares the images bit by bit, or tells how far they are
+/// from each other, where states were kept with fewer bits. Returns the times of both passes.
 fn verify(
+    options: &Options,
     plan: &Plan,
     device: &mut dyn Propagator,
     medium: &Medium,
     traces: &[f32],
     found: &Migrated,
     progress: &Progress,
-) -> Result<[Times; 2]> {
+) -> Result<Plain> {
     let points = plan.grid.points();
     let mut store = InMemory::new(points);
     let bar = progress.phase("verify", 2 * plan.schedule.steps);
@@ -196,6 +197,12 @@ fn verify(
     let wanted = Migrated::read(device, points)?;
     let wall = report::time(forward.wall + backward.wall);
     progress.done(&bar, &format!("{wall}: both passes again, every state in plain memory"));
+    let passes = [forward, backward];
+    if options.bits.is_some() {
+        let image = image::difference(&found.image, &wanted.image);
+        progress.say("compared", &format!("the image is {image:.1e} of itself away"));
+        return Ok(Plain { passes, difference: Some(image) });
+    }
     for (what, found, wanted) in [
         ("image", &found.image, &wanted.image),
         ("illumination", &found.illumination, &wanted.illumination),
@@ -208,7 +215,7 @@ fn verify(
         }
     }
     progress.say("verified", "images are bit-identical");
-    Ok([forward, backward])
+    Ok(Plain { passes, difference: None })
 }
 
 /// The configuration can be read, and the folders that files go to are there: better to know before the run.
@@ -327,7 +334,9 @@ fn run(options: &Options) -> Result<()> {
     let migration = migrate(options, &plan, device, &smooth_medium, &traces, &progress)?;
     let plain = options
         .verify
-        .then(|| verify(&plan, device, &smooth_medium, &traces, &migration.result, &progress))
+        .then(|| {
+            verify(options, &plan, device, &smooth_medium, &traces, &migration.result, &progress)
+        })
         .transpose()?;
     let caption = format!("{size}, {shot}");
     show(options, &plan, (&model, &smooth), &traces, &migration, &caption)?;

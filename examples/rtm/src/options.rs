@@ -7,6 +7,7 @@ use clap::{Parser, ValueEnum};
 use crate::model::Model;
 use crate::report::number;
 use crate::shot::Schedule;
+use crate::store::Form;
 use crate::wave::coefficients::{default_step, longest_step, ricker_delay};
 use crate::wave::Grid;
 
@@ -65,7 +66,14 @@ pub(crate) struct Options {
     /// Compress the states, without loss, before they are checkpointed
     #[arg(long, help_heading = "Run")]
     pub compress: bool,
-    /// Run again with every state in plain memory and require a bit-identical image
+    /// Keep so many bits of each value of a state: 8, 12 or 16 (VELOC_Mem_compress)
+    #[arg(long, value_name = "BITS", value_parser = bits, conflicts_with = "compress", help_heading = "Run")]
+    pub bits: Option<u8>,
+    /// The most that this may change a value, as a part of the largest of its state
+    #[arg(long, value_name = "PART", default_value_t = 0.02, requires = "bits", value_parser = part, help_heading = "Run")]
+    pub bound: f64,
+    /// Run again with every state in plain memory and require a bit-identical image; with --bits, tell how far the image is
+    /// from it
     #[arg(long, help_heading = "Run")]
     pub verify: bool,
     /// Configuration of the checkpoint library [default: a temporary one with caches alone]
@@ -110,6 +118,18 @@ fn above_zero(text: &str) -> Result<f32, String> {
         Ok(_) => Err("must be a number above 0".into()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// The bits of a value.
+fn bits(text: &str) -> Result<u8, String> {
+    let number = text.parse().ok().filter(|number| [8, 12, 16].contains(number));
+    number.ok_or_else(|| "must be 8, 12 or 16".into())
+}
+
+/// A part of a whole.
+fn part(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (1e-9..=1.0).contains(number));
+    number.ok_or_else(|| "must be a number from 1e-9 to 1".into())
 }
 
 /// A whole number from one on.
@@ -170,6 +190,15 @@ impl Options {
     /// The size of the model files.
     pub(crate) fn file_size(&self) -> Option<(usize, usize, f32)> {
         Some((self.nx?, self.nz?, self.dx?))
+    }
+
+    /// How states are handed to the library.
+    pub(crate) fn form(&self) -> Form {
+        match (self.bits, self.compress) {
+            (Some(bits), _) => Form::Bits(bits.into(), self.bound),
+            (None, true) => Form::Packed,
+            (None, false) => Form::Whole,
+        }
     }
 
     /// The radius in metres over which to smooth a model with this spacing in metres.
@@ -271,6 +300,8 @@ mod tests {
             ("--refine 9", "--refine", "9"),
             ("--device tpu", "--device", "tpu"),
             ("--gpu-cache inf", "--gpu-cache", "inf"),
+            ("--bits 9", "--bits", "'9'"),
+            ("--bits 8 --bound 2", "--bound", "'2'"),
         ] {
             let error = parse(line).unwrap_err();
             assert!(error.contains(option) && error.contains(value), "{line}: {error}");

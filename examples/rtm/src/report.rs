@@ -61,9 +61,17 @@ pub(crate) struct Figures<'a> {
     pub usage: Usage,
     /// The library's own metrics.
     pub metrics: VELOC_Metrics,
-    /// The forward and the backward pass with every state in plain memory, whose image was the
-    /// same.
-    pub plain: Option<[Times; 2]>,
+    /// The run with every state in plain memory.
+    pub plain: Option<Plain>,
+}
+
+/// A run with every state in plain memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain {
+    /// Its forward and backward pass.
+    pub passes: [Times; 2],
+    /// How far the image is from this run's, if it is not the same.
+    pub difference: Option<f64>,
 }
 
 impl Figures<'_> {
@@ -99,7 +107,7 @@ impl Figures<'_> {
         {
             pass(name, Times { wall: took, stored: Duration::ZERO }, Duration::ZERO);
         }
-        let plain = self.plain.map_or([None; 2], |plain| plain.map(Some));
+        let plain = self.plain.map_or([None; 2], |plain| plain.passes.map(Some));
         for (name, t, packed, plain) in [
             ("forward pass", self.forward, u.pack.total, plain[0]),
             ("backward pass", self.backward, u.unpack.total, plain[1]),
@@ -160,7 +168,7 @@ impl Figures<'_> {
             let share = self.of_compute(both);
             out.line("The same with compression", &format!("{share:.2} %"));
         }
-        if let Some([forward, backward]) = self.plain {
+        if let Some(Plain { passes: [forward, backward], .. }) = self.plain {
             // The library's threads, and the pages that they make, take processors and memory from
             // the computation.
             for (name, with, without) in
@@ -227,8 +235,12 @@ impl Figures<'_> {
             "model_direct_s": self.modelling[1].as_secs_f64(),
             "forward": pass(self.forward),
             "backward": pass(self.backward),
-            "plain_forward": self.plain.map(|[forward, _]| pass(forward)),
-            "plain_backward": self.plain.map(|[_, backward]| pass(backward)),
+            "compressed_bytes": self.metrics.compressed_bytes,
+            "compressed_states": self.metrics.compress.count,
+            "uncompressed_states": self.metrics.uncompressed,
+            "plain_forward": self.plain.map(|plain| pass(plain.passes[0])),
+            "plain_backward": self.plain.map(|plain| pass(plain.passes[1])),
+            "image_difference": self.plain.and_then(|plain| plain.difference),
             "protect": calls(self.usage.protect),
             "checkpoint": calls(self.usage.checkpoint),
             "prefetch": calls(self.usage.prefetch),
@@ -238,7 +250,7 @@ impl Figures<'_> {
             "hops": hops,
             "blocked": blocked,
             "overhead_percent": self.overhead(),
-            "verified": self.plain.map(|_| true),
+            "verified": self.plain.map(|plain| plain.difference.is_none()),
         })
     }
 }
@@ -398,7 +410,7 @@ mod tests {
                 ..Usage::default()
             },
             metrics: VELOC_Metrics { hops: [sum; 13], blocked: [sum; 8], ..Default::default() },
-            plain: Some([times(530, 30), times(1010, 10)]),
+            plain: Some(Plain { passes: [times(530, 30), times(1010, 10)], difference: None }),
         }
     }
 

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, ensure, Context, Result};
 use veloc_client::capi::{
     VELOC_Checkpoint, VELOC_Checkpoint_wait, VELOC_Finalize, VELOC_Get_metrics, VELOC_Init_single,
-    VELOC_Last_error, VELOC_Mem_protect, VELOC_Metrics, VELOC_Prefetch_enqueue,
+    VELOC_Last_error, VELOC_Mem_compress, VELOC_Mem_protect, VELOC_Metrics, VELOC_Prefetch_enqueue,
     VELOC_Prefetch_start, VELOC_Recover_ckpt_size, VELOC_Restart, VELOC_Set_stream,
+    VELOC_COMPRESS_RELATIVE,
 };
 
 use crate::compress;
@@ -120,11 +121,16 @@ impl Usage {
         self.protect.total + self.checkpoint.total + self.prefetch.total + self.restart.total
     }
 
-    /// Protects `size` bytes at `memory`, on the host or on the device, as the one region. Called
-    /// before each checkpoint and restart, as the memory may have moved.
-    fn protect(&mut self, memory: *mut c_void, size: usize) -> Result<()> {
-        let code = self.protect.time(|| VELOC_Mem_protect(REGION, memory, size, 1));
-        checked(code).with_context(|| format!("a state of {size} bytes"))
+    /// Protects `count` elements of `size` bytes at `memory`, on the host or on the device, as the one region.
+    /// Called before each checkpoint and restart, as the memory may have moved.
+    fn protect(&mut self, memory: *mut c_void, count: usize, size: usize) -> Result<()> {
+        let code = self.protect.time(|| VELOC_Mem_protect(REGION, memory, count, size));
+        checked(code).with_context(|| format!("a state of {} bytes", count * size))
+    }
+
+    /// Protects a state as it is.
+    fn protect_whole(&mut self, device: &mut dyn Propagator, bytes: usize) -> Result<()> {
+        self.protect(device.state(), bytes / size_of::<f32>(), size_of::<f32>())
     }
 
     /// Counts a state of `raw` bytes that is handed to the library as `kept` bytes.
@@ -135,6 +141,17 @@ impl Usage {
         self.raw_bytes += raw as u64;
         self.kept_bytes += kept as u64;
     }
+}
+
+/// How states are handed to the library.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form {
+    /// As they are.
+    Whole,
+    /// Compressed by this program, without loss.
+    Packed,
+    /// To be compressed by the library, to so many bits of a value, within a part of the largest one.
+    Bits(c_int, f64),
 }
 
 /// Working memory for compressed states.
@@ -148,6 +165,8 @@ struct Packing {
 pub(crate) struct Library {
     /// Set where states are compressed before they are handed over.
     packing: Option<Packing>,
+    /// The first state is to be compressed by the library from then on.
+    bits: Option<(c_int, f64)>,
     bytes: usize,
     drain: bool,
     open: bool,
@@ -176,7 +195,7 @@ impl Library {
         config: &Path,
         device: &dyn Propagator,
         points: usize,
-        compressed: bool,
+        form: Form,
         drain: bool,
     ) -> Result<Self> {
         let path = CString::new(config.as_os_str().as_encoded_bytes())
@@ -187,13 +206,17 @@ impl Library {
         // SAFETY: the path is a text that ends with a zero.
         let started = unsafe { VELOC_Init_single(0, path.as_ptr()) };
         checked(started)?;
-        let packing = compressed.then(|| Packing {
+        let packing = matches!(form, Form::Packed).then(|| Packing {
             values: vec![0.0; points],
             scratch: Vec::new(),
             packed: Vec::new(),
         });
         let bytes = points * size_of::<f32>();
-        let library = Library { packing, bytes, drain, open: true, usage: Usage::default() };
+        let bits = match form {
+            Form::Bits(bits, bound) => Some((bits, bound)),
+            Form::Whole | Form::Packed => None,
+        };
+        let library = Library { packing, bits, bytes, drain, open: true, usage: Usage::default() };
         if !device.stream().is_null() {
             // States are captured and restored in the order of the device's own kernels.
             // SAFETY: the device's stream lives as long as the run.
@@ -238,10 +261,14 @@ impl Drop for Library {
 
 impl Store for Library {
     fn save(&mut self, device: &mut dyn Propagator, version: i32) -> Result<()> {
-        let Library { packing, usage, bytes, .. } = self;
+        let Library { packing, bits, usage, bytes, .. } = self;
         let size = match packing {
             None => {
-                usage.protect(device.state(), *bytes)?;
+                usage.protect_whole(device, *bytes)?;
+                if let Some((bits, bound)) = bits.take() {
+                    let mode = bits | VELOC_COMPRESS_RELATIVE;
+                    checked(VELOC_Mem_compress(REGION, mode, bound))?;
+                }
                 *bytes
             }
             Some(Packing { values, scratch, packed }) => {
@@ -249,7 +276,7 @@ impl Store for Library {
                     device.read_state(values)?;
                     compress::pack(values, scratch, packed)
                 })?;
-                usage.protect(packed.as_mut_ptr().cast(), packed.len())?;
+                usage.protect(packed.as_mut_ptr().cast(), packed.len(), 1)?;
                 packed.len()
             }
         };
@@ -273,7 +300,7 @@ impl Store for Library {
     fn load(&mut self, device: &mut dyn Propagator, version: i32) -> Result<()> {
         let Library { packing, usage, bytes, .. } = self;
         match packing {
-            None => usage.protect(device.state(), *bytes)?,
+            None => usage.protect_whole(device, *bytes)?,
             Some(Packing { packed, .. }) => {
                 // SAFETY: the name ends with a zero.
                 let size = unsafe { VELOC_Recover_ckpt_size(NAME.as_ptr(), version, REGION) };
@@ -281,7 +308,7 @@ impl Store for Library {
                     bail!("version {version}: {}", last_error());
                 }
                 packed.resize(size, 0);
-                usage.protect(packed.as_mut_ptr().cast(), size)?;
+                usage.protect(packed.as_mut_ptr().cast(), size, 1)?;
             }
         }
         // SAFETY: the name ends with a zero; the memory protected just now lives, and nothing

@@ -45,6 +45,31 @@ fn a_run_through_the_library_equals_one_through_plain_memory() {
     }
 }
 
+/// Catches states that are kept with other bits than were asked for, and images that the bound does not explain.
+#[test]
+fn the_image_is_as_exact_as_the_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    write_model(folder.path());
+    let mut before = f64::INFINITY;
+    for (bits, bound, least) in [("8", 0.02, 3.6), ("12", 1e-3, 2.4), ("16", 1e-4, 1.85)] {
+        let text = bound.to_string();
+        let words = ["--verify", "--json", "figures.json", "--bits", bits, "--bound", &text];
+        let out = rtm(folder.path(), &with_model(&words));
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let json = std::fs::read_to_string(folder.path().join("figures.json")).unwrap();
+        let figures: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let number = |name: &str| figures[name].as_f64().unwrap();
+        let compressed = number("compressed_states");
+        assert_eq!((number("uncompressed_states"), compressed), (0.0, number("checkpoints")));
+        let ratio = number("state_bytes") * compressed / number("compressed_bytes");
+        assert!(ratio > least, "{bits} bits: {ratio}");
+        let difference = number("image_difference");
+        println!("{bits} bits: {ratio:.2} times less, difference {difference:.1e}");
+        assert!(0.0 < difference && difference < before.min(bound), "{bits} bits: {difference}");
+        before = difference;
+    }
+}
+
 #[test]
 fn quiet_means_quiet() {
     let folder = tempfile::tempdir().unwrap();
