@@ -5,7 +5,8 @@ use std::ops::Range;
 use errors::{Error, Result};
 
 use crate::block;
-use crate::header::{corrupt, Bits, Element, Header, Places, BLOCK};
+use crate::header::{corrupt, AnyHeader, Bits, Element, Header, Places, BLOCK};
+use crate::lossless;
 use crate::pieces::{each, PIECE};
 use crate::real::Real;
 use crate::with_kind;
@@ -40,13 +41,16 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Decodes an array, with so many threads.
+/// Decodes an array, of either encoding, with so many threads.
 ///
 /// # Errors
 /// [`Corrupt`](errors::ErrorKind::Corrupt): it is none, or damaged, or of an array of another length than `content`
 /// has.
 pub fn decode(encoded: &[u8], content: &mut [u8], threads: usize) -> Result<()> {
-    let header = Header::read(encoded)?;
+    let header = match AnyHeader::read(encoded)? {
+        AnyHeader::Bounded(header) => header,
+        AnyHeader::Lossless(header) => return lossless::decode(&header, encoded, content, threads),
+    };
     let layout = header.layout()?;
     if encoded.len() as u64 != layout.end {
         return Err(corrupt(format!("truncated: {} of {} bytes", encoded.len(), layout.end)));

@@ -19,6 +19,8 @@ use std::ops::Range;
 
 use errors::{Error, ErrorKind, Result};
 
+use crate::lossless::{self, LosslessHeader};
+
 /// How an encoded array begins.
 pub const MAGIC: [u8; 8] = *b"VELOCbfp";
 
@@ -32,7 +34,7 @@ pub const BLOCK: usize = 64;
 const LAYOUT: u32 = 1;
 
 /// Codes are filled up to a multiple of this.
-const ALIGNMENT: u64 = 64;
+pub(crate) const ALIGNMENT: u64 = 64;
 
 /// So many blocks share an entry of the side area.
 const BLOCKS_PER_ENTRY: u64 = 128;
@@ -52,6 +54,15 @@ impl Element {
         match self {
             Element::F32 => 4,
             Element::F64 => 8,
+        }
+    }
+
+    /// The type with so many bytes. Says what is wrong with them.
+    pub(crate) fn of(bytes: u8) -> std::result::Result<Element, String> {
+        match bytes {
+            4 => Ok(Element::F32),
+            8 => Ok(Element::F64),
+            _ => Err(format!("its values would have {bytes} bytes each")),
         }
     }
 }
@@ -193,11 +204,7 @@ impl Header {
         }
         let [bits, element, zeros @ ..]: [u8; 4] = take(&mut rest);
         let bits = Bits::of(bits.into()).map_err(|error| corrupt(error.to_string()))?;
-        let element = match element {
-            4 => Element::F32,
-            8 => Element::F64,
-            _ => return Err(corrupt(format!("its values would have {element} bytes each"))),
-        };
+        let element = Element::of(element).map_err(corrupt)?;
         let content_len = u64::from_le_bytes(take(&mut rest));
         let [bound, error] = [take(&mut rest), take(&mut rest)].map(f64::from_le_bytes);
         let [whole, capacity] = [take(&mut rest), take(&mut rest)].map(u64::from_le_bytes);
@@ -281,8 +288,52 @@ impl Header {
     }
 }
 
+/// The header of an array of either encoding.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AnyHeader {
+    /// Within an error bound.
+    Bounded(Header),
+    /// Without loss.
+    Lossless(LosslessHeader),
+}
+
+impl AnyHeader {
+    /// Reads the header at the beginning of an encoded array.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`]: it is none, or its numbers contradict each other.
+    pub fn read(encoded: &[u8]) -> Result<AnyHeader> {
+        if encoded
+            .get(MAGIC.len()..)
+            .is_some_and(|rest| rest.starts_with(&lossless::LAYOUT.to_le_bytes()))
+        {
+            return LosslessHeader::read(encoded).map(AnyHeader::Lossless);
+        }
+        Header::read(encoded).map(AnyHeader::Bounded)
+    }
+
+    /// Bytes of the array.
+    pub fn content_len(&self) -> u64 {
+        match self {
+            AnyHeader::Bounded(header) => header.content_len,
+            AnyHeader::Lossless(header) => header.content_len,
+        }
+    }
+
+    /// The bytes of the encoded array.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`]: not of a header that was read.
+    pub fn encoded_len(&self) -> Result<u64> {
+        match self {
+            AnyHeader::Bounded(header) => header.encoded_len(),
+            AnyHeader::Lossless(header) => Ok(header.encoded_len),
+        }
+    }
+}
+
 /// The next bytes, which are there.
-fn take<const COUNT: usize>(bytes: &mut &[u8]) -> [u8; COUNT] {
+pub(crate) fn take<const COUNT: usize>(bytes: &mut &[u8]) -> [u8; COUNT] {
     let mut taken = [0; COUNT];
     let (first, rest) = bytes.split_at(COUNT);
     taken.copy_from_slice(first);

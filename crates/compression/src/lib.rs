@@ -1,4 +1,5 @@
-//! Arrays of floats in fewer bits, within an error bound ("block floating point").
+//! Arrays of floats in fewer bits: within an error bound ("block floating point"), which is the subject here, or
+//! [without loss](LosslessHeader).
 //!
 //! A block is 64 values in a row; the last one of an array may be partial, and its missing values count as 0. Its
 //! values are integers of [`Bits`] bits times a step, which is a power of two. A block of which a value would be
@@ -39,8 +40,10 @@
 
 mod block;
 mod decode;
+mod delta;
 mod encode;
 mod header;
+mod lossless;
 mod pack;
 #[cfg(target_arch = "x86_64")]
 mod pack_avx2;
@@ -49,7 +52,8 @@ mod real;
 
 pub use decode::{decode, decode_blocks, Part};
 pub use encode::{encode, Bound, Outcome};
-pub use header::{encoded_len, Bits, Element, Header, Places, BLOCK, HEADER_LEN, MAGIC};
+pub use header::{encoded_len, AnyHeader, Bits, Element, Header, Places, BLOCK, HEADER_LEN, MAGIC};
+pub use lossless::{encode_lossless, is_worthwhile, lossless_room, LosslessHeader, GROUP};
 
 /// Calls a function that is generic over type, bytes and bits of the values.
 macro_rules! with_kind {
@@ -68,5 +72,7 @@ use with_kind;
 
 #[cfg(test)]
 mod exact;
+#[cfg(test)]
+mod lossless_tests;
 #[cfg(test)]
 mod tests;

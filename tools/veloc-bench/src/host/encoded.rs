@@ -1,14 +1,16 @@
 //! `veloc-bench snapshot --parts encoded`: how long an array of single precision takes to be encoded within an error
-//! bound, and decoded, beside a copy of it by as many threads.
+//! bound or without loss, and decoded, beside a copy of it by as many threads.
 //!
-//! Values are a wave, and bounds so wide that no block is kept whole.
+//! Values are a wave, and bounds so wide that no block is kept whole. What is encoded without loss is 0 in its first part.
 
 use std::collections::BTreeMap;
 use std::slice;
 use std::thread;
 
-use anyhow::{ensure, Result};
-use compression::{decode, encode, encoded_len, Bits, Bound, Element, Outcome};
+use anyhow::{ensure, Context, Result};
+use compression::{
+    decode, encode, encode_lossless, encoded_len, is_worthwhile, Bits, Bound, Element, Outcome,
+};
 use os::mapping::Mapping;
 
 use super::engine::median;
@@ -73,6 +75,23 @@ pub(super) fn measure(bytes: usize, pages: PageSize, repeats: u32) -> Result<()>
         ];
         ways.push((bits, bounds, Bytes::new(len as usize, pages)?));
     }
+    // What a wave is like when its front has come this far, and what is not worth it.
+    let mut lossless = Vec::new();
+    for (name, zeros, is_random) in
+        [("half of it 0", bytes / 2, false), ("a wave", 0, false), ("random bits", 0, true)]
+    {
+        let mut from = Bytes::new(bytes, pages)?;
+        let mut random = 1_u64;
+        for (n, value) in from.all_mut().as_chunks_mut().0.iter_mut().enumerate() {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *value = match 4 * n < zeros {
+                true => [0; 4],
+                false if is_random => ((random >> 32) as u32).to_le_bytes(),
+                false => ((n as f32 * 0.1).sin() * (n as f32 * 1e-5).cos()).to_le_bytes(),
+            };
+        }
+        lossless.push((name, from, Bytes::new(bytes / 8 * 9 + 4096, pages)?));
+    }
     for threads in (0..repeats).flat_map(|_| THREADS) {
         let floor = seconds(|| {
             copy(content.all(), back.all_mut(), threads);
@@ -94,6 +113,28 @@ pub(super) fn measure(bytes: usize, pages: PageSize, repeats: u32) -> Result<()>
             }
             let time = seconds(|| Ok(decode(encoded.all(), back.all_mut(), threads)?))?;
             took(format!("decoded of {:2} bits", bits.number()), time);
+        }
+        for (name, from, into) in &mut lossless {
+            let mut took = |what: String, time| {
+                times.entry((threads, what)).or_default().push(time);
+            };
+            let mut looked = false;
+            let time = seconds(|| {
+                looked = is_worthwhile(from.all(), Element::F32);
+                Ok(())
+            })?;
+            took(format!("looked at, {name}: worth it: {looked}"), time);
+            let mut len = 0;
+            let time = seconds(|| {
+                let done = encode_lossless(from.all(), Element::F32, threads, into.all_mut())?;
+                len = done.context("there is room for more")? as usize;
+                Ok(())
+            })?;
+            let part = format!("{name}: {:.3} of the bytes", len as f64 / bytes as f64);
+            took(format!("encoded without loss, {part}"), time);
+            let time = seconds(|| Ok(decode(&into.all()[..len], back.all_mut(), threads)?))?;
+            took(format!("decoded without loss, {name}"), time);
+            ensure!(back.all() == from.all(), "{name}: what comes back is not what it was");
         }
     }
     let threads_of = |threads| if threads == 1 { "1 thread" } else { "2 threads" };
