@@ -153,9 +153,12 @@ pub(super) fn lists_of(state: &State, id: Id, entry: &Entry) -> Lists {
     lists
 }
 
-/// Whether an entry is rather discarded than flushed to this level.
+/// Whether an entry is rather discarded than flushed to this level: to a drive, or to a level above one. There it would take
+/// the room of what a fetch brings, which would discard it again.
 pub(super) fn is_discarded_above(state: &State, entry: &Entry, level: Level) -> bool {
-    entry.consumed.is_some() && state.shape.may_discard() && state.levels.level(level).spec.drive
+    entry.consumed.is_some()
+        && state.shape.may_discard()
+        && state.levels.all().any(|lower| lower >= level && state.levels.level(lower).spec.drive)
 }
 
 /// Whether the scratch file can be copied to persistent, or memory written there instead.

@@ -627,3 +627,26 @@ fn a_drive_reads_first_unless_a_capture_lacks_room() {
     world.state.up().fetch_done(&fetch, MoveEnd::Done);
     assert!(world.state.down().next_flush(Level::HOST).is_some());
 }
+
+/// Catches a part that was restored and takes the room of what is read ahead, which discards it there again, for ever.
+#[test]
+fn what_was_restored_is_not_flushed_towards_a_drive() {
+    for drive in [true, false] {
+        let third = if drive { Third::Drive(120) } else { Third::Below(120) };
+        let mut world = mapped(Job0 {
+            device: 36,
+            growth: 0,
+            host: 36,
+            third: Some(third),
+            scratch: false,
+            persistent: false,
+            ephemeral: true,
+            order: RestoreOrder::Reverse,
+            beside: None,
+        });
+        assert!(world.capture(0, [12, 0]));
+        restore(&mut world, 0);
+        assert_eq!(world.state.down().next_flush(Level::DEVICE).is_none(), drive);
+        world.state.check().unwrap();
+    }
+}
