@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 /// A directory that is not in memory, wherever temporary files are.
 fn place() -> TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+    tempfile::tempdir_in(os::mounts::on_a_drive(env!("CARGO_TARGET_TMPDIR").as_ref())).unwrap()
 }
 
 fn job(place: &Path, host: &str, drive: &str) -> Job {

@@ -22,7 +22,8 @@ const LARGEST: usize = 200 << 10;
 
 /// A drive in a directory that is not in memory, by io_uring or by threads.
 fn drive(bytes: u64, by_threads: bool) -> Drive {
-    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let folder =
+        tempfile::tempdir_in(os::mounts::on_a_drive(env!("CARGO_MANIFEST_DIR").as_ref())).unwrap();
     let drive = Drive::open(folder.path(), bytes).unwrap();
     if by_threads {
         drive.without_rings()

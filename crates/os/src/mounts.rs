@@ -28,6 +28,16 @@ pub fn mount_of(path: &Path) -> Result<Mount> {
         .ok_or_else(|| Error::invalid(format!("{table} has no mount for {}", path.display())))
 }
 
+/// `path`, or `/var/tmp` if that lies in memory: where tests put what has to be on a drive.
+pub fn on_a_drive(path: &Path) -> &Path {
+    let in_memory = mount_of(path).is_ok_and(|mount| ["tmpfs", "ramfs"].contains(&&*mount.kind));
+    if in_memory {
+        Path::new("/var/tmp")
+    } else {
+        path
+    }
+}
+
 /// The nearest existing ancestor of `path`, or itself, with links resolved.
 ///
 /// # Errors

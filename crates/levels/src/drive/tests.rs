@@ -14,7 +14,7 @@ const BLOCK: u64 = 4096;
 
 /// A directory that is not in memory.
 fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap()
+    tempfile::tempdir_in(os::mounts::on_a_drive(env!("CARGO_MANIFEST_DIR").as_ref())).unwrap()
 }
 
 /// The drive by each mechanism that the system allows.
