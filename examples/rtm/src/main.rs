@@ -356,6 +356,7 @@ fn run(options: &Options) -> Result<()> {
         modelling,
         forward: migration.forward,
         backward: migration.backward,
+        bits: options.bits.map(|bits| (bits, options.bound)),
         usage: migration.usage,
         metrics: migration.metrics,
         plain,

@@ -57,6 +57,8 @@ pub(crate) struct Figures<'a> {
     pub modelling: [Duration; 2],
     pub forward: Times,
     pub backward: Times,
+    /// The bits of a value that the library has kept, and the bound, if not all.
+    pub bits: Option<(u8, f64)>,
     /// The calls of the library.
     pub usage: Usage,
     /// The library's own metrics.
@@ -235,6 +237,8 @@ impl Figures<'_> {
             "model_direct_s": self.modelling[1].as_secs_f64(),
             "forward": pass(self.forward),
             "backward": pass(self.backward),
+            "bits": self.bits.map(|(bits, _)| bits),
+            "bound": self.bits.map(|(_, bound)| bound),
             "compressed_bytes": self.metrics.compressed_bytes,
             "compressed_states": self.metrics.compress.count,
             "uncompressed_states": self.metrics.uncompressed,
@@ -400,6 +404,7 @@ mod tests {
             modelling: [Duration::from_secs(1); 2],
             forward: times(1050, 50),
             backward: times(1050, 50),
+            bits: None,
             usage: Usage {
                 checkpoint: calls(40),
                 restart: calls(20),

@@ -70,6 +70,23 @@ fn the_image_is_as_exact_as_the_bits() {
     }
 }
 
+/// Catches compressed memory that has no more room than it has bytes, or whose bytes are others: eight states have room in
+/// the host cache, and seven beside them as they are.
+#[test]
+fn twenty_states_are_kept_in_room_for_fifteen() {
+    let folder = tempfile::tempdir().unwrap();
+    write_model(folder.path());
+    let config =
+        "mode = async\nephemeral = true\nhost_cache_size = 800K\ncompressed_cache_size = 700K\n";
+    std::fs::write(folder.path().join("small.cfg"), config).unwrap();
+    let words = "--verify --refine 2 --steps 200 --interval 10 --config small.cfg";
+    let words: Vec<&str> = words.split(' ').collect();
+    let out = rtm(folder.path(), &with_model(&words));
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(text.contains("20 checkpoints") && text.contains("images are bit-identical"), "{text}");
+}
+
 #[test]
 fn quiet_means_quiet() {
     let folder = tempfile::tempdir().unwrap();
