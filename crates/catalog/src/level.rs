@@ -100,6 +100,18 @@ pub fn of_drive(capacity: u64, granule: u64) -> LevelSpec {
     }
 }
 
+/// The row of compressed memory, below the host buffer.
+pub fn of_compressed(capacity: u64) -> LevelSpec {
+    LevelSpec {
+        name: "compressed cache",
+        key: "compressed_cache_size",
+        captures: [false; 2],
+        staging: false,
+        compresses: true,
+        ..LevelSpec::host(capacity, GRANULE)
+    }
+}
+
 /// The levels of memory of a node: the device cache, of whose bytes none are there yet, and the host buffer.
 pub fn of_node(device: u64, host: u64) -> Vec<LevelSpec> {
     vec![LevelSpec::device(device, GRANULE), LevelSpec::host(host, GRANULE)]

@@ -178,6 +178,15 @@ pub const KEYS: &[Key] = &[
         meaning: "The bytes of drive that each process has.",
     },
     Key {
+        name: "compressed_cache_size",
+        task: Task::Memory,
+        values: "size as above, more than 0",
+        role: Role::Optional,
+        meaning: "Host memory below the host cache, for checkpoints of a job with ephemeral = true, in which they are \
+                  compressed without loss: zeros, and floats whose neighbours are close, take less. Its pages are made as \
+                  they are used. Not with drive, hand_over or host_cache_size = 0.",
+    },
+    Key {
         name: "restore_order",
         task: Task::Memory,
         values: "reverse, same or random",

@@ -182,6 +182,8 @@ pub struct Config {
     pub drive: Option<PathBuf>,
     /// Bytes of the drive, more than 0. With `drive` alone, and then always.
     pub drive_size: Option<u64>,
+    /// Bytes of compressed memory below the host buffer, more than 0. Only if `ephemeral`, and without a drive.
+    pub compressed_cache_size: Option<u64>,
     /// How host memory gets to the host buffer; `None`: the library chooses for each checkpoint.
     pub host_capture: Option<Capture>,
     /// Copies of device memory stand in the order of the application's stream, and no call waits for them.

@@ -101,6 +101,8 @@ impl SettingsByKey {
             host_cache_size: self.read("host_cache_size", value::size_or_auto)?.flatten(),
             drive: self.read("drive", value::path)?,
             drive_size: self.read("drive_size", |text| value::size_up_to(text, u64::MAX))?,
+            compressed_cache_size: self
+                .read("compressed_cache_size", |text| value::size_up_to(text, u64::MAX))?,
             gpu_chunk_size: self.required("gpu_chunk_size", origin, value::chunk_or_auto)?,
             ephemeral: self.required("ephemeral", origin, value::switch)?,
             hand_over: self.read("hand_over", value::label)?,
@@ -223,7 +225,7 @@ impl SettingsByKey {
         }
         judge_hand_over(&config).map_err(|error| error.within(origin))?;
         judge_incremental(&config).map_err(|error| error.within(origin))?;
-        judge_drive(&config).map_err(|error| error.within(origin))?;
+        judge_lower(&config).map_err(|error| error.within(origin))?;
         Ok(config)
     }
 
@@ -279,24 +281,33 @@ fn judge_incremental(config: &Config) -> Result<()> {
 }
 
 /// # Errors
-/// A key without which, or with which, a drive would have no use, or would lose what somebody waits for.
-fn judge_drive(config: &Config) -> Result<()> {
-    let why = match (&config.drive, config.drive_size) {
-        (None, None) => return Ok(()),
-        (Some(_), None) => "drive needs drive_size, its bytes",
-        (None, Some(_)) => "drive_size needs drive, a directory or a block device",
-        (Some(_), Some(_)) if !config.ephemeral => {
-            "drive needs ephemeral = true: what it has is gone when the process has ended"
+/// A key without which, or with which, a level below the host cache would have no use, or would lose what somebody waits
+/// for.
+fn judge_lower(config: &Config) -> Result<()> {
+    let key = match (&config.drive, config.drive_size, config.compressed_cache_size) {
+        (None, None, None) => return Ok(()),
+        (Some(_), None, _) => return Err(Error::invalid("drive needs drive_size, its bytes")),
+        (None, Some(_), _) => {
+            return Err(Error::invalid("drive_size needs drive, a directory or a block device"))
         }
-        (Some(_), Some(_)) if config.hand_over.is_some() => {
-            "drive does not go with hand_over: what the drive has would not be handed over"
+        (Some(_), Some(_), Some(_)) => {
+            return Err(Error::invalid(
+                "drive and compressed_cache_size: there is one level below the host cache",
+            ))
         }
-        (Some(_), Some(_)) if config.host_cache_size == Some(0) => {
-            "drive does not go with host_cache_size = 0: checkpoints come to it from the host cache"
-        }
-        (Some(_), Some(_)) => return Ok(()),
+        (Some(_), Some(_), None) => "drive",
+        (None, None, Some(_)) => "compressed_cache_size",
     };
-    Err(Error::invalid(why))
+    let why = if !config.ephemeral {
+        "needs ephemeral = true: what it has is gone when the process has ended"
+    } else if config.hand_over.is_some() {
+        "does not go with hand_over: what it has would not be handed over"
+    } else if config.host_cache_size == Some(0) {
+        "does not go with host_cache_size = 0: checkpoints come to it from the host cache"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!("{key} {why}")))
 }
 
 /// # Errors

@@ -29,6 +29,7 @@ fn defaults() {
             host_cache_size: None,
             drive: None,
             drive_size: None,
+            compressed_cache_size: None,
             gpu_chunk_size: None,
             ephemeral: false,
             hand_over: None,
@@ -97,6 +98,7 @@ fn every_key_is_read() {
             host_cache_size: Some(12 << 30),
             drive: Some("/d".into()),
             drive_size: Some(3 << 40),
+            compressed_cache_size: None,
             gpu_chunk_size: Some(2 << 20),
             ephemeral: true,
             hand_over: None,
@@ -330,13 +332,15 @@ fn changes_alone_need_files_below_them() {
     }
 }
 
-/// Catches a drive whose bytes nobody reads again, and one without a size.
+/// Catches a level whose bytes nobody reads again, two of them, and a drive without a size.
 #[test]
-fn a_drive_is_below_the_host_cache_of_an_ephemeral_job() {
+fn a_drive_or_compressed_memory_is_below_the_host_cache_of_an_ephemeral_job() {
     let with = |more: &str| text_and_env(&format!("mode = async\nephemeral = true\n{more}"), &[]);
     let whole = "drive = /d\ndrive_size = 4G\n";
     assert_eq!(with(whole).unwrap().0.drive_size, Some(4 << 30));
     assert!(with(&format!("{whole}scratch = /s")).is_ok());
+    let compressed = with("compressed_cache_size = 3G").unwrap().0.compressed_cache_size;
+    assert_eq!(compressed, Some(3 << 30));
     for (text, why) in [
         ("drive = /d", "drive needs drive_size"),
         ("drive_size = 1G", "drive_size needs drive"),
@@ -344,6 +348,12 @@ fn a_drive_is_below_the_host_cache_of_an_ephemeral_job() {
         (&format!("{whole}ephemeral = false\nscratch = /s"), "needs ephemeral = true"),
         (&format!("{whole}hand_over = a"), "does not go with hand_over"),
         (&format!("{whole}host_cache_size = 0"), "does not go with host_cache_size = 0"),
+        (&format!("{whole}compressed_cache_size = 1G"), "there is one level below the host cache"),
+        ("compressed_cache_size = 0", "a size of more than 0"),
+        (
+            "compressed_cache_size = 1G\nhand_over = a",
+            "compressed_cache_size does not go with hand_over",
+        ),
     ] {
         let message = with(text).unwrap_err().to_string();
         assert!(message.contains(why), "{text}: {message}");

@@ -4,89 +4,19 @@
 
 use crate::place::Place;
 use crate::Engine;
-use catalog::level::LevelSpec;
-use catalog::space::{cut, Extent};
-use catalog::state::StoreResult;
+use catalog::level::{self, LevelSpec, GRANULE};
 use catalog::{Level, Part};
 use config::Config;
 use errors::Result;
-use levels::store::{Put, Room, Store};
-use os::sync::Mutex;
+use levels::compressed::CompressedMemory;
+use levels::store::Store;
 use proptest::prelude::*;
 use recovery::Process;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 const COMPRESSED: Level = Level::new(2);
-const GRANULE: u64 = 4096;
-/// Bytes that are compressed together.
-const PIECE: usize = 64 << 10;
 const LARGEST: usize = 200 << 10;
-
-/// Host memory in which a run of equal bytes takes two.
-#[derive(Debug)]
-struct Compressed(Mutex<Vec<u8>>);
-
-/// A piece with its length, packed and unpacked, in front. What does not get shorter stays as it is.
-fn packed(piece: &[u8]) -> Vec<u8> {
-    let runs = piece.chunk_by(|a, b| a == b).flat_map(|run| run.chunks(255));
-    let shorter: Vec<u8> = runs.flat_map(|run| [run.len() as u8, run[0]]).collect();
-    let bytes = if shorter.len() < piece.len() { &shorter[..] } else { piece };
-    let lengths = [bytes.len() as u32, piece.len() as u32].map(u32::to_le_bytes);
-    [lengths.as_flattened(), bytes].concat()
-}
-
-fn unpacked(bytes: Vec<u8>, len: usize) -> Vec<u8> {
-    match bytes.len() == len {
-        true => bytes,
-        false => bytes
-            .chunks(2)
-            .flat_map(|run| std::iter::repeat_n(run[1], usize::from(run[0])))
-            .collect(),
-    }
-}
-
-impl Compressed {
-    fn at(&self, copy: &[Extent], start: u64, len: u64) -> Vec<u8> {
-        let memory = self.0.lock();
-        let places = cut(copy, start, len)
-            .map(|place| place.offset as usize..(place.offset + place.len) as usize);
-        places.flat_map(|place| memory[place].iter().copied()).collect()
-    }
-}
-
-impl Store for Compressed {
-    fn read(&self, copy: &[Extent], range: Range<u64>, put: &mut Put<'_>) -> Result<()> {
-        let (mut at, mut start) = (0, 0);
-        while start < range.end {
-            let lengths = self.at(copy, at, 8);
-            let length = |i: usize| u32::from_le_bytes(lengths[i..i + 4].try_into().unwrap());
-            let (stored, len) = (u64::from(length(0)), u64::from(length(4)));
-            let wanted = range.start.max(start)..range.end.min(start + len);
-            if !wanted.is_empty() {
-                let piece = unpacked(self.at(copy, at + 8, stored), len as usize);
-                put(&piece[(wanted.start - start) as usize..(wanted.end - start) as usize])?;
-            }
-            at += 8 + stored;
-            start += len;
-        }
-        Ok(())
-    }
-
-    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<StoreResult> {
-        let mut stored = StoreResult::In(0);
-        for piece in bytes.chunks(PIECE) {
-            let packed = packed(piece);
-            stored = room.put(packed.len() as u64, |place, range| {
-                let to = place.offset as usize..(place.offset + place.len) as usize;
-                self.0.lock()[to].copy_from_slice(&packed[range]);
-                Ok(())
-            })?;
-        }
-        Ok(stored)
-    }
-}
 
 fn engine(capacity: u64) -> Engine {
     // One of the largest fits in the host buffer.
@@ -97,16 +27,7 @@ fn engine(capacity: u64) -> Engine {
 
 /// Row and store of compressed memory.
 pub(super) fn level(capacity: u64) -> (LevelSpec, Box<dyn Store>) {
-    let row = LevelSpec {
-        name: "compressed memory",
-        key: "compressed_size",
-        granule: GRANULE,
-        captures: [false, false],
-        staging: false,
-        compresses: true,
-        ..LevelSpec::host(capacity, 1)
-    };
-    (row, Box::new(Compressed(Mutex::new(vec![0; capacity as usize]))))
+    (level::of_compressed(capacity), Box::new(CompressedMemory::reserve(capacity).unwrap()))
 }
 
 /// Bytes of which a quarter, a half, or all cannot be compressed.
@@ -140,8 +61,7 @@ fn most_room(steps: &[Step]) -> u64 {
 
 /// The room that bytes take, which the host buffer passes in pieces.
 fn takes(bytes: &[u8]) -> u64 {
-    let stored: usize = bytes.chunks(PIECE).map(|piece| packed(piece).len()).sum();
-    (stored as u64).next_multiple_of(GRANULE)
+    CompressedMemory::stored_len(bytes).unwrap().next_multiple_of(GRANULE)
 }
 
 pub(super) fn take(engine: &Engine, version: i32, bytes: &[u8]) -> Result<()> {

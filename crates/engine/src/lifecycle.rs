@@ -28,6 +28,7 @@ use device::Device;
 use erasure::node::Node;
 use errors::{Error, ErrorKind, Result};
 use files::{Files, Inodes};
+use levels::compressed::CompressedMemory;
 use levels::drive::Drive;
 use levels::host_buffer::HostBuffer;
 use levels::store::Store;
@@ -58,12 +59,17 @@ impl Engine {
     /// Reserves the levels (no memory is touched, mapped or registered) and starts the workers. `device` is
     /// the one that the application uses already, if any.
     pub fn start(config: Config, process: Process, device: Option<Device>) -> Result<Engine> {
-        let drive = config.drive.as_deref().zip(config.drive_size);
-        let drive = drive.map(|(path, bytes)| -> Result<(LevelSpec, Box<dyn Store>)> {
+        let mut lower: Vec<(LevelSpec, Box<dyn Store>)> = Vec::new();
+        if let Some((path, bytes)) = config.drive.as_deref().zip(config.drive_size) {
             let drive = Drive::open(path, bytes)?;
-            Ok((level::of_drive(drive.len(), drive.block()), Box::new(drive)))
-        });
-        Engine::start_with(config, process, device, drive.transpose()?.into_iter().collect())
+            lower.push((level::of_drive(drive.len(), drive.block()), Box::new(drive)));
+        }
+        if let Some(bytes) = config.compressed_cache_size {
+            let memory = CompressedMemory::reserve(bytes)
+                .map_err(|error| error.within("compressed_cache_size"))?;
+            lower.push((level::of_compressed(memory.len()), Box::new(memory)));
+        }
+        Engine::start_with(config, process, device, lower)
     }
 
     /// Starts a job with more levels of memory below the host buffer, in the order of their rows.

@@ -6,6 +6,7 @@
 
 #![deny(clippy::disallowed_methods)]
 
+pub mod compressed;
 pub mod device_cache;
 pub mod drive;
 pub mod host_buffer;
