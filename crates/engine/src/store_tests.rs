@@ -166,7 +166,7 @@ fn a_job_with_files_has_no_level_below_the_host_buffer() {
     let lower = vec![crate::compressed_tests::level(1 << 20)];
     let refused = Engine::start_with(config, Process::single(0), None, lower).unwrap_err();
     assert!(
-        refused.to_string().contains("compressed_size is for a job with ephemeral"),
+        refused.to_string().contains("compressed_cache_size is for a job with ephemeral"),
         "{refused}"
     );
 }
