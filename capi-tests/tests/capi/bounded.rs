@@ -119,7 +119,8 @@ fn failures_of_the_kernels_are_told() {
 /// Catches bad input that is taken.
 #[test]
 fn bad_input_is_refused() {
-    let _ = Job::new(KEYS).run("bounded", "refuse=1").succeed();
+    Job::new(KEYS).run("bounded", "refuse=1").succeed();
+    Job::new(KEYS).run_device("bounded", "device=1 refuse=1").succeed();
 }
 
 /// Catches a job whose deltas would be of encoded bytes.
