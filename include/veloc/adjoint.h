@@ -147,8 +147,8 @@ typedef struct VELOC_Adjoint {
      */
     int64_t steps;
     /**
-     * States that are stored at a time, state 0 among them; 1 or more. A run that was stopped may
-     * have stored one more, the state at which it stopped.
+     * States that are stored at a time, state 0 among them; 1 or more. More, if they are compressed
+     * (VELOC_Adjoint_compress). A run that was stopped may have stored one more, the state at which it stopped.
      */
     int64_t slots;
     /**

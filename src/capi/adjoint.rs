@@ -48,8 +48,8 @@ pub struct VELOC_Adjoint {
     pub name: *const c_char,
     /// Steps of the forward sweep; 1 or more.
     pub steps: i64,
-    /// States that are stored at a time, state 0 among them; 1 or more. A run that was stopped may
-    /// have stored one more, the state at which it stopped.
+    /// States that are stored at a time, state 0 among them; 1 or more. More, if they are compressed
+    /// (VELOC_Adjoint_compress). A run that was stopped may have stored one more, the state at which it stopped.
     pub slots: i64,
     /// The resilience distance: how many steps stored states may be apart, so that no crash in the
     /// first forward sweep costs more; 0: any number.

@@ -38,8 +38,10 @@ pub(super) fn begin(
     same_settings::check(Ok(settings), access)?;
     let (name_of_adjoints, name_of_hashes) =
         (settings.name_of_adjoints(), settings.name_of_hashes());
-    let (durable, ranks) =
-        access.with(|client| Ok((client.versions().keeps_files(), client.processes().ranks()?)))?;
+    let (durable, ranks, rank) = access.with(|client| {
+        let processes = client.processes();
+        Ok((client.versions().keeps_files(), processes.ranks()?, processes.rank()?))
+    })?;
     let protected = protect(settings, problem, access, durable);
     let slots = protected.as_ref().map_or(settings.slots, |room| room.slots);
     // The schedule is the same on all processes.
@@ -72,7 +74,7 @@ pub(super) fn begin(
             check_room(&settings.with_slots(slots), room.bytes, client)
         })?;
         let course = settings.with_slots(slots).course(durable)?;
-        if slots != settings.slots {
+        if slots != settings.slots && rank == 0 {
             tell_what_is_saved(settings, room.bytes, slots, &course);
         }
         Ok(course)
@@ -114,8 +116,7 @@ pub(super) fn begin(
         found: own.as_ref().map(|(_, found, _)| found.clone()).map_err(ToString::to_string),
         fresh: RandomState::new().build_hasher().finish(),
     };
-    let (reports, rank) = access
-        .with(|client| Ok((client.processes().exchange(&report)?, client.processes().rank()?)))?;
+    let reports = access.with(|client| client.processes().exchange(&report))?;
     let (mut course, found, mut replay) = own?;
     let failed = reports.iter().any(|report| report.found.is_err());
     let common = store_contents::common(&reports).map_err(|error| match rank == 0 && !failed {
