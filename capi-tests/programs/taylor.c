@@ -15,6 +15,9 @@
  *   kill=STEP   kills itself when the adjoint comes to this step
  *   device=1    the state is in device memory, with a copy on the host that computes
  *   refuse=1    what cannot be, instead
+ *
+ * With MPI every process computes the same, and the last of several has a state of two fields, the second as it is: in
+ * its room there are fewer slots.
  */
 #include "cuda.h"
 
@@ -25,11 +28,11 @@
 enum { CELLS = 4000, STEPS = 200, SEEN = 7 };
 
 static const double DT = 0.01;
-static double field[CELLS], gradient[CELLS], first[CELLS], scratch[CELLS];
+static double field[CELLS], second[CELLS], gradient[CELLS], first[CELLS], scratch[CELLS];
 static CUdeviceptr on_device;
 static long bits, kill_at, computed;
 static double bound;
-static int refuses;
+static int refuses, rank;
 
 static void set_first(void)
 {
@@ -103,6 +106,8 @@ static int protect(void *user)
         REFUSED(VELOC_Adjoint_compress(0, 7, 1), "region 0|mode is 7");
         REFUSED(VELOC_Adjoint_compress(0, VELOC_COMPRESS_8, -1), "region 0|bound");
     }
+    if (rank > 0)
+        OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 1, second, CELLS, sizeof *second));
     if (bits != 0)
         OK(VELOC_Adjoint_compress(0, (int)bits, bound));
     return VELOC_SUCCESS;
@@ -136,6 +141,27 @@ static int adjoint(void *user, int64_t step)
     }
     step_back(field, gradient);
     return VELOC_SUCCESS;
+}
+
+static void start(int argc, char **argv)
+{
+#ifdef CHECK_WITH_MPI
+    CHECK(MPI_Init(&argc, &argv) == MPI_SUCCESS);
+    CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS);
+    OK(VELOC_Init(MPI_COMM_WORLD, argv[1]));
+#else
+    (void)argc;
+    OK(VELOC_Init_single(0, argv[1]));
+#endif
+}
+
+static void finish(void)
+{
+    OK(VELOC_Finalize(1));
+#ifdef CHECK_WITH_MPI
+    CHECK(MPI_Finalize() == MPI_SUCCESS);
+#endif
+    puts("done");
 }
 
 static void exact(double *to)
@@ -189,7 +215,7 @@ int main(int argc, char **argv)
         on_device = device_memory(sizeof field);
         put();
     }
-    OK(VELOC_Init_single(0, argv[1]));
+    start(argc, argv);
     REFUSED(VELOC_Adjoint_compress(0, VELOC_COMPRESS_8, 1), "no adjoint computation is under way");
     if (refuses) {
         what.flags = VELOC_VERIFY_REPLAY;
@@ -200,7 +226,6 @@ int main(int argc, char **argv)
     printf("forward %ld\n", computed);
     if (number(argc, argv, "check", 0))
         check();
-    OK(VELOC_Finalize(1));
-    puts("done");
+    finish();
     return 0;
 }

@@ -1,7 +1,10 @@
 //! Adjoints whose stored states are compressed: the gradient, the Taylor test, the slots.
 
 use capi_tests::job::Job;
+use capi_tests::program::mpi_program;
 use schedule::configured::ConfiguredSchedule;
+
+use crate::mpi::every_mpi;
 
 const KEYS: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
 const BYTES: u64 = 4000 * 8;
@@ -102,6 +105,21 @@ fn a_killed_run_goes_on_from_compressed_states() {
         let seen = seen(&ended.stdout);
         assert!(seen.error <= 4e-3, "{step}: {}", seen.error);
         assert!(seen.forward < 199 + steps(slots(compression::Bits::Twelve)), "{}", seen.forward);
+    }
+}
+
+/// Catches processes that go by slots of their own: they would wait for each other for ever.
+#[test]
+fn all_processes_have_the_same_slots() {
+    for mpi in every_mpi() {
+        let job = Job::new(KEYS);
+        let Some(run) = mpi.start(2) else { return };
+        let run = run.arg(mpi_program(mpi.compiler, "taylor.c")).arg(job.path("veloc.cfg"));
+        let ended = run.args("bits=8 bound=1e-2").succeed();
+        let small =
+            compression::encoded_len(BYTES, compression::Element::F64, compression::Bits::Eight);
+        let forward = format!("forward {}\n", steps(10 * 2 * BYTES / (BYTES + small.unwrap())));
+        assert_eq!(ended.stdout.matches(&forward).count(), 2, "{forward}{}", ended.stdout);
     }
 }
 
