@@ -33,9 +33,11 @@ module veloc_2003
   ! How VELOC_Checkpoint takes a region in host memory: as the key host_capture says; ...
   integer, parameter, public :: VELOC_CAPTURE_AUTO = 0, VELOC_CAPTURE_COPY = 1, &
       VELOC_CAPTURE_PROTECT = 2, VELOC_CAPTURE_FORK = 3
-  ! How a region is compressed: not, with so many bits of a value; added to one of these: the bound is relative.
+  ! How a region is compressed: not, without loss, with so many bits of a value; added to one of these: the bound is
+  ! relative.
   integer, parameter, public :: VELOC_COMPRESS_NONE = 0, VELOC_COMPRESS_8 = 8, &
-      VELOC_COMPRESS_12 = 12, VELOC_COMPRESS_16 = 16, VELOC_COMPRESS_RELATIVE = 256
+      VELOC_COMPRESS_12 = 12, VELOC_COMPRESS_16 = 16, VELOC_COMPRESS_RELATIVE = 256, &
+      VELOC_COMPRESS_LOSSLESS = 64
   ! Bytes of an element, for the form of VELOC_Mem_protect that takes an address.
   integer, parameter, public :: VELOC_CHARACTER1 = 1, VELOC_COMPLEX4 = 8, VELOC_COMPLEX8 = 16, &
       VELOC_INTEGER1 = 1, VELOC_INTEGER2 = 2, VELOC_INTEGER4 = 4, VELOC_INTEGER8 = 8, &
@@ -658,7 +660,8 @@ contains
     if (fits('id', id, err)) err = c_mem_capture(int(id, c_int), int(mode, c_int))
   end subroutine
 
-  ! Has checkpoints take a region of reals with fewer bits, within a bound: VELOC_COMPRESS_8, ...
+  ! Has checkpoints take a region of reals with fewer bits, within a bound: VELOC_COMPRESS_8, ..., or without loss and with a
+  ! bound of 0: VELOC_COMPRESS_LOSSLESS.
   subroutine VELOC_Mem_compress(id, mode, bound, err)
     integer, intent(in) :: id, mode
     double precision, intent(in) :: bound

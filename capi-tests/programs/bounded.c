@@ -1,8 +1,8 @@
 /*
- * Regions that checkpoints take with fewer bits, within a bound (VELOC_Mem_compress):
+ * Regions that checkpoints take with fewer bits, within a bound or without loss (VELOC_Mem_compress):
  *
  *   bounded <configuration> [versions=N] [values=N] [take=0] [restore=0] [kill=1] [parts=1] [refuse=1] [device=1]
- *           [stream=1] [managed=1] [room=N] [fail=1] [list=1] [lent=1]
+ *           [stream=1] [managed=1] [room=N] [fail=1] [list=1] [lent=1] [lossless=WAY]
  *
  * Five regions: a wave in floats with an absolute bound, one in doubles with a relative one, noise of all bit patterns,
  * which no bits but all can hold, a few values with infinities and NaN among them, and one that is not compressed. What
@@ -19,6 +19,8 @@
  *   stream=1   a stream is handed over, which has work before and after each checkpoint
  *   managed=1  the doubles are in managed memory
  *   fail=1     calls of the driver that compress and decompress fail, one by one, instead
+ *   lossless=WAY  without loss, because it is asked for (1), permitted (2), or permitted where it is not done (3)
+ *   back=1     takes back that it is compressed, or may be, after the versions
  *   room=N     calls of cuMemAlloc_v2 from the Nth on fail, counted from the first one after the regions' own
  */
 #include "cuda.h"
@@ -35,7 +37,7 @@ static double *doubles;
 static unsigned char *plain;
 static CUdeviceptr on_device[PLAIN], ahead[PLAIN];
 static CUstream stream;
-static int released;
+static int released, lossless;
 static const double BOUND = 1e-3, PART = 0.02;
 
 /* A wave that has come as far as the version says; ahead of it there is nothing. */
@@ -130,12 +132,14 @@ static void check_all(int version)
     for (i = 0; i < values; i++) {
         CHECK(fabs((double)was[0][i] - (double)floats[i]) <= BOUND);
         CHECK(same(was[1][i], noise[i]));
+        CHECK(!lossless || (same(was[0][i], floats[i]) && same(was[2][i], special[i])));
+        CHECK(!lossless || memcmp(&doubles_were[i], &doubles[i], sizeof *doubles) == 0);
         CHECK(same(was[2][i], special[i]) || fabs((double)was[2][i] - (double)special[i]) <= BOUND);
         CHECK(fabs(doubles_were[i] - doubles[i]) <= PART * largest);
         differ += !same(was[0][i], floats[i]);
     }
     /* It was compressed. */
-    CHECK(differ > values / 100);
+    CHECK(lossless ? differ == 0 : differ > values / 100);
     for (i = 0; i < 3; i++)
         free(was[i]);
     free(doubles_were);
@@ -224,11 +228,54 @@ static void refuse(void)
     REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, NAN), "region 0|bound|NaN");
     REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, INFINITY), "region 0|bound|inf");
     REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8 | VELOC_COMPRESS_RELATIVE, 1e-4), "region 0|bound|below one bit");
+    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_LOSSLESS, 1e-3), "region 0|bound is 0.001|without loss it is 0");
+    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_LOSSLESS | VELOC_COMPRESS_RELATIVE, 0), "region 0|mode is 320");
+    REFUSED(VELOC_Mem_compress(PLAIN, VELOC_COMPRESS_LOSSLESS, 0), "region 4|elements of 1 bytes");
+    REFUSED(VELOC_Mem_may_compress(77, 1), "region 77");
+    OK(VELOC_Mem_may_compress(PLAIN, 1));
+    OK(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_LOSSLESS, 0));
     OK(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_NONE, 0));
+}
+
+/* Checks that the metrics count what was compressed without loss, or that there is none. */
+static void check_metrics(int versions)
+{
+    struct VELOC_Metrics metrics;
+    OK(VELOC_Get_metrics(&metrics, sizeof metrics));
+    EQUAL(metrics.compress.count, lossless == 3 ? 0 : 3 * versions);
+    EQUAL(metrics.uncompressed, lossless == 3 ? 0 : versions);
+    EQUAL(metrics.compressed_whole, 0);
+    CHECK(lossless == 3 || metrics.compressed_bytes <= metrics.compress.bytes / 8 * 7);
+}
+
+/* A region with zeros, by VELOC_Mem_compress, by a permission, and when either is taken back. */
+static void take_back(void)
+{
+    const int ends = lossless == 1;
+    size_t i;
+    struct VELOC_Metrics before, after;
+    for (i = 0; i < 3; i++) {
+        if (i == 1)
+            OK(ends ? VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_NONE, 0) : VELOC_Mem_may_compress(FLOATS, 0));
+        if (i == 2)
+            OK(VELOC_Mem_may_compress(FLOATS, 1));
+        OK(VELOC_Get_metrics(&before, sizeof before));
+        OK(VELOC_Mem_protect(FLOATS, place(FLOATS), values, sizeof *floats));
+        OK(VELOC_Checkpoint("back", (int)i));
+        OK(VELOC_Get_metrics(&after, sizeof after));
+        EQUAL(after.compress.bytes - before.compress.bytes, i == 1 ? values * 12 : values * 16);
+    }
 }
 
 static void compress(void)
 {
+    int id;
+    for (id = 0; id < PLAIN && lossless == 1; id++)
+        OK(VELOC_Mem_compress(id, VELOC_COMPRESS_LOSSLESS, 0));
+    for (id = 0; id < REGIONS && lossless > 1; id++)
+        OK(VELOC_Mem_may_compress(id, 1));
+    if (lossless)
+        return;
     OK(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, BOUND));
     OK(VELOC_Mem_compress(DOUBLES, VELOC_COMPRESS_12 | VELOC_COMPRESS_RELATIVE, PART));
     OK(VELOC_Mem_compress(NOISE, VELOC_COMPRESS_16, 1e-30));
@@ -289,6 +336,7 @@ int main(int argc, char **argv)
     const int versions = (int)number(argc, argv, "versions", 5), parts = number(argc, argv, "parts", 0) != 0;
     int version;
     values = (size_t)number(argc, argv, "values", 70013);
+    lossless = (int)number(argc, argv, "lossless", 0);
     get_all();
     if (number(argc, argv, "device", 0))
         use_device(argc, argv);
@@ -323,6 +371,10 @@ int main(int argc, char **argv)
             spoil();
         }
     }
+    if (lossless && number(argc, argv, "take", 1))
+        check_metrics(versions);
+    if (lossless && number(argc, argv, "back", 0))
+        take_back();
     if (number(argc, argv, "restore", 1)) {
         for (version = versions; version >= 1; version--) {
             set_all(version + 1);

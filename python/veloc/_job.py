@@ -213,13 +213,17 @@ class Job:
             raise ValueError(f"mode is {mode!r}, not one of {', '.join(CAPTURES)}")
         check(self._calls().VELOC_Mem_capture(number("id", id), CAPTURES.index(mode)))
 
-    def compress(self, id: int, bits: int | None, bound: float = 0.0, relative: bool = False) -> None:
-        """Has checkpoints take an array of floats with fewer bits of each value, within a bound on the error.
+    def compress(
+        self, id: int, bits: int | None = None, bound: float = 0.0, relative: bool = False, lossless: bool = False
+    ) -> None:
+        """Has checkpoints take an array of floats with fewer bits of each value, within a bound on the error or without loss.
 
         `bits` is 8, 12 or 16, or None for what it is without this. `bound` is the most by which a value may differ
-        after a restart; `relative`: as a part of the array's largest absolute value.
+        after a restart; `relative`: as a part of the array's largest absolute value. `lossless`, without these: all bits
+        come back.
         """
-        check(self._calls().VELOC_Mem_compress(number("id", id), compression_mode(bits, relative), bound))
+        mode = compression_mode(bits, relative, lossless)
+        check(self._calls().VELOC_Mem_compress(number("id", id), mode, bound))
 
     def set_stream(self, stream: Any) -> None:
         """Hands over the stream in which the program computes, in place of all streams.

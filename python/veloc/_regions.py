@@ -257,8 +257,10 @@ def _is_one_range(shape: Sequence[int], strides: Sequence[int], size: int) -> bo
     return True
 
 
-def compression_mode(bits: int | None, relative: bool) -> int:
-    """The mode of VELOC_Mem_compress for so many bits of a value."""
+def compression_mode(bits: int | None, relative: bool, lossless: bool) -> int:
+    """The mode of VELOC_Mem_compress for so many bits of a value, or for all."""
     if bits not in (None, 8, 12, 16):
         raise ValueError(f"bits is {bits!r}, not None, 8, 12 or 16")
-    return (bits or 0) + (256 if relative and bits else 0)
+    if lossless and (bits is not None or relative):
+        raise ValueError("lossless=True has no bits, and no bound that is relative")
+    return 64 if lossless else (bits or 0) + (256 if relative and bits else 0)

@@ -92,8 +92,10 @@ def adjoint_run(
 def _compressions(compress: Mapping[int, Mapping[str, Any]] | None) -> list[tuple[int, int, float]]:
     """The arguments of VELOC_Adjoint_compress."""
 
-    def arguments(id: int, bits: int | None, bound: float = 0.0, relative: bool = False) -> tuple[int, int, float]:
-        return number("id", id), compression_mode(bits, relative), real("bound", bound)
+    def arguments(
+        id: int, bits: int | None = None, bound: float = 0.0, relative: bool = False, lossless: bool = False
+    ) -> tuple[int, int, float]:
+        return number("id", id), compression_mode(bits, relative, lossless), real("bound", bound)
 
     return [arguments(id, **how) for id, how in (compress or {}).items()]
 

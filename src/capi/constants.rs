@@ -39,6 +39,8 @@ pub const VELOC_CAPTURE_PROTECT: i32 = 2;
 pub const VELOC_CAPTURE_FORK: i32 = 3;
 /// How a region is compressed: not at all.
 pub const VELOC_COMPRESS_NONE: i32 = 0;
+/// How a region is compressed: without loss.
+pub const VELOC_COMPRESS_LOSSLESS: i32 = 64;
 /// How a region is compressed: 8 bits of each value, within a bound.
 pub const VELOC_COMPRESS_8: i32 = 8;
 /// How a region is compressed: 12 bits of each value, within a bound.

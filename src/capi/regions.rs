@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::boundary::{call_back, status, string, with_client};
 use super::constants::{
-    VELOC_COMPRESS_12, VELOC_COMPRESS_16, VELOC_COMPRESS_8, VELOC_COMPRESS_NONE,
-    VELOC_COMPRESS_RELATIVE,
+    VELOC_COMPRESS_12, VELOC_COMPRESS_16, VELOC_COMPRESS_8, VELOC_COMPRESS_LOSSLESS,
+    VELOC_COMPRESS_NONE, VELOC_COMPRESS_RELATIVE,
 };
 use super::{VELOC_Flags, VELOC_CAPTURE_AUTO, VELOC_SUCCESS};
-use client::regions::{ProtectedMemory, Terms};
+use client::regions::{Encoding, ProtectedMemory, Terms};
 use compression::{Bits, Bound};
 use engine::deferred::Release;
 use errors::{Error, Result};
@@ -211,6 +211,7 @@ fn protect(
             capture: None,
             release: release.map(|routine| Arc::new(routine) as Arc<dyn Release>),
             compression: None,
+            may_compress: false,
         };
         let address = ptr as u64;
         with_client(|client| {
@@ -262,20 +263,24 @@ pub extern "C" fn VELOC_Mem_capture(id: c_int, mode: c_int) -> c_int {
     })
 }
 
-/// Has checkpoints take a region of floats or doubles with fewer bits, within a bound on the error, until it is unprotected.
+/// Has checkpoints take a region of floats or doubles with fewer bits, within a bound on the error or without loss, until it
+/// is unprotected.
 ///
 /// Blocks of 64 values have one step and 8, 12 or 16 bits for each value. The largest error of each block is computed as it
 /// is made, and a block beyond the bound is kept whole, as are those with infinities and NaN; a region with too many of
 /// them is taken whole. So after a restart each value is within the bound of what it was. Other readers of VELOC's files
 /// refuse one that has such a region.
 ///
-/// Device memory is compressed on the device, where the call takes memory for it; managed memory is taken as it is.
+/// Device memory is compressed on the device, where the call takes memory for it, within a bound alone; managed memory is
+/// taken as it is.
 ///
 /// @param id     the region, which is protected, with elements of 4 bytes (float) or 8 (double)
 /// @param mode   VELOC_COMPRESS_8, VELOC_COMPRESS_12 or VELOC_COMPRESS_16, to which VELOC_COMPRESS_RELATIVE may be added;
-///               VELOC_COMPRESS_NONE: it is taken as it is
+///               VELOC_COMPRESS_LOSSLESS: all bits come back, and the region is taken as it is where that saves less than an
+///               eighth; VELOC_COMPRESS_NONE: it is taken as it is
 /// @param bound  the most by which a value may differ after a restart, above 0; with VELOC_COMPRESS_RELATIVE, as a part of the
-///               largest absolute value of the region, at least 2 to the power of minus the bits
+///               largest absolute value of the region, at least 2 to the power of minus the bits; 0 with
+///               VELOC_COMPRESS_LOSSLESS
 /// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region, mode or bound, the region is an object or of other
 ///         elements, the job has `incremental = true`, or the driver cannot load what compresses device memory
 ///
@@ -289,9 +294,15 @@ pub extern "C" fn VELOC_Mem_compress(id: c_int, mode: c_int, bound: f64) -> c_in
 }
 
 /// How a region is to be compressed, from what a call gives.
-pub(super) fn compression(id: c_int, mode: c_int, bound: f64) -> Result<Option<(Bits, Bound)>> {
+pub(super) fn compression(id: c_int, mode: c_int, bound: f64) -> Result<Option<Encoding>> {
     Ok(match mode {
         VELOC_COMPRESS_NONE => None,
+        VELOC_COMPRESS_LOSSLESS if bound == 0.0 => Some(Encoding::Lossless),
+        VELOC_COMPRESS_LOSSLESS => {
+            return Err(Error::invalid(format!(
+                "region {id}: the error bound is {bound}; without loss it is 0"
+            )))
+        }
         mode => {
             let bits = match mode & !VELOC_COMPRESS_RELATIVE {
                 VELOC_COMPRESS_8 => Bits::Eight,
@@ -299,8 +310,9 @@ pub(super) fn compression(id: c_int, mode: c_int, bound: f64) -> Result<Option<(
                 VELOC_COMPRESS_16 => Bits::Sixteen,
                 _ => {
                     return Err(Error::invalid(format!(
-                        "region {id}: the mode is {mode}; there are VELOC_COMPRESS_NONE (0), _8 (8), _12 (12) and _16 \
-                         (16), to which _RELATIVE ({VELOC_COMPRESS_RELATIVE}) may be added"
+                        "region {id}: the mode is {mode}; there are VELOC_COMPRESS_NONE (0), _LOSSLESS \
+                         ({VELOC_COMPRESS_LOSSLESS}), _8 (8), _12 (12) and _16 (16), to which _RELATIVE \
+                         ({VELOC_COMPRESS_RELATIVE}) may be added"
                     )))
                 }
             };
@@ -308,8 +320,26 @@ pub(super) fn compression(id: c_int, mode: c_int, bound: f64) -> Result<Option<(
                 0 => Bound::absolute(bound),
                 _ => Bound::relative(bound, bits),
             };
-            Some((bits, bound.map_err(|error| error.within(format!("region {id}")))?))
+            let bound = bound.map_err(|error| error.within(format!("region {id}")))?;
+            Some(Encoding::Bounded { bits, bound })
         }
+    })
+}
+
+/// Permits to compress a region without loss (VELOC_COMPRESS_LOSSLESS) in checkpoints, or takes that back: the fifth
+/// argument of VELOC_Mem_protect in C++. It is done where it needs no other promise: not of elements of other sizes than 4 and
+/// 8, of VELOC_READ_ONLY regions, of those that host_capture takes otherwise than by a copy, nor with `incremental = true` or
+/// `stream_ordered = true`. VELOC_Mem_compress goes before it.
+///
+/// @param id   the region, which is protected
+/// @param may  whether it may be compressed
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region
+///
+/// Source: an addition of this library, for `should_compress` of later prototypes.
+#[no_mangle]
+pub extern "C" fn VELOC_Mem_may_compress(id: c_int, may: c_int) -> c_int {
+    status("VELOC_Mem_may_compress", || {
+        with_client(|client| client.protecting().set_may_compress(id, may != 0))
     })
 }
 

@@ -116,6 +116,44 @@ fn failures_of_the_kernels_are_told() {
     Job::new(KEYS).run_device("bounded", "device=1 fail=1").succeed();
 }
 
+/// Catches a bit that is lost, a file that has all of them, one that only this process reads, and metrics that miss it.
+#[test]
+fn without_loss_each_bit_comes_back() {
+    for (more, way) in [("", 1), ("compress = lz4\n", 1), ("host_cache_size = 1M\n", 1), ("", 2)] {
+        let job = Job::new(&format!("{KEYS}{more}"));
+        job.run("bounded", &format!("lossless={way}")).succeed();
+        job.run("bounded", "lossless=1 take=0 parts=1").succeed();
+        fs::remove_dir_all(job.scratch()).unwrap();
+        job.run("bounded", "lossless=1 take=0 list=1").succeed();
+        let file = &files(&job.persistent())["wave-0-1.dat"];
+        assert!(
+            file.len() < 70013 * (4 + 8 + 4 + 4) * 7 / 8 && file.len() > 100_000,
+            "{}",
+            file.len()
+        );
+        job.run_device("bounded", "lossless=1 take=0 device=1").succeed();
+    }
+}
+
+/// Catches a permission that stays when it is taken back, and an order that goes with it.
+#[test]
+fn compression_is_taken_back() {
+    for way in [1, 2] {
+        Job::new(KEYS).run("bounded", &format!("lossless={way} back=1 restore=0")).succeed();
+    }
+}
+
+/// Catches a permission that makes a call wait for what it would not do otherwise, or that is an error.
+#[test]
+fn a_permission_is_no_order() {
+    for more in ["incremental = true\n", "host_capture = protect\n", "stream_ordered = true\n"] {
+        Job::new(&format!("{KEYS}{more}")).run("bounded", "lossless=3").succeed();
+    }
+    let keys =
+        format!("{KEYS}host_cache_size = 64M\ngpu_cache_size = 32M\nstream_ordered = true\n");
+    Job::new(&keys).run_device("bounded", "device=1 stream=1 lossless=3").succeed();
+}
+
 /// Catches bad input that is taken.
 #[test]
 fn bad_input_is_refused() {

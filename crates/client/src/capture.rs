@@ -58,6 +58,9 @@ impl Taking<'_> {
             _ => regions.select(selection)?,
         };
         let call = CallMemory::new(engine);
+        // Marked versions are compared, and deltas are of memory.
+        let config = engine.config();
+        let waits_less = config.stream_ordered || config.incremental || marked;
         let mut places = Vec::with_capacity(selected.len() + 1);
         // The bytes of objects stay until they are captured.
         let mut written: Vec<WrittenBytes> = Vec::new();
@@ -81,16 +84,26 @@ impl Taking<'_> {
                 Protected::Memory(memory) => {
                     look_at(engine.files(), *id, memory, regions, !marked && memory.is_new(uses));
                     let mut place = call.place(*id, memory, memory.len)?;
-                    if let Some(how) = &memory.terms.compression {
-                        if let Some((small, buffer)) = buffers.encode(engine, place, how)? {
-                            encoded.push(buffer);
-                            places.push(small);
-                            continue;
-                        }
+                    let asked = memory.terms.compression;
+                    let small = asked.map_or(Ok(None), |how| buffers.encode(engine, place, &how));
+                    if let Some((small, buffer)) = small? {
+                        encoded.push(buffer);
+                        places.push(small);
+                        continue;
                     }
                     let is_plain = place.kind == PAGEABLE && place.capture == Capture::Copy;
                     if let Some(ways) = ways.as_mut().filter(|_| is_plain) {
                         place.capture = ways.way_of(engine, memory, &place)?;
+                    }
+                    // A permission changes no other promise.
+                    let may = !waits_less && asked.is_none() && place.capture == Capture::Copy;
+                    let small = memory.permitted().filter(|_| may);
+                    let small =
+                        small.map_or(Ok(None), |how| buffers.try_encode(engine, place, &how));
+                    if let Some((small, buffer)) = small? {
+                        encoded.push(buffer);
+                        places.push(small);
+                        continue;
                     }
                     place
                 }

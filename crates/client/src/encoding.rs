@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::recovering::zeros;
-use super::regions::Compression;
+use super::regions::{Compression, Encoding};
 use catalog::Region;
-use compression::{decode, encode, encoded_len, Header, Outcome};
+use compression::{
+    decode, encode, encode_lossless, encoded_len, is_worthwhile, lossless_room, AnyHeader, Outcome,
+};
 use device::Pointer;
-use engine::device_compression::EncodedBuffer;
+use engine::device_compression::{Compressed, EncodedBuffer};
 use engine::place::{check_mapped, Place};
 use engine::Engine;
 use errors::{Error, ErrorKind, Result};
@@ -36,6 +38,17 @@ pub(super) struct Buffers(Arc<Mutex<Vec<Vec<u8>>>>);
 pub(super) struct Buffer {
     bytes: Vec<u8>,
     from: Buffers,
+}
+
+/// A region that was encoded.
+#[derive(Debug)]
+struct Made {
+    /// Its bytes then.
+    place: Place,
+    /// Where they are.
+    buffer: Encoded,
+    outcome: Outcome,
+    since: Instant,
 }
 
 /// Encoded bytes, or room for them, until it is dropped.
@@ -74,67 +87,104 @@ impl Buffers {
         how: &Compression,
     ) -> Result<Option<(Place, Encoded)>> {
         let metrics = engine.metrics();
-        let stored = encoded_len(place.len, how.element, how.bits)?;
-        if stored >= place.len {
-            metrics.uncompressed.fetch_add(1, Ordering::Relaxed);
-            return Ok(None);
-        }
-        let encoded = match place.kind {
-            Pointer::Host { pinned } => {
-                Some(self.encode_on_host(engine, place, pinned, stored, how)?)
-            }
+        let room = match how.way {
+            Encoding::Bounded { bits, .. } => encoded_len(place.len, how.element, bits)?,
+            Encoding::Lossless => lossless_room(place.len, how.element)?,
+        };
+        let made = match place.kind {
+            _ if room >= place.len => None,
+            Pointer::Host { pinned } => self.encode_on_host(engine, place, pinned, room, how)?,
             Pointer::Device { .. } => encode_on_device(engine, &place, how)?,
         };
-        let Some((small, buffer, outcome, since)) = encoded else {
-            metrics.uncompressed.fetch_add(1, Ordering::Relaxed);
-            return Ok(None);
-        };
-        match outcome {
-            Outcome::Done { error, whole, .. } => {
-                let time = since.elapsed();
+        match made {
+            Some(Made {
+                place: small,
+                buffer,
+                outcome: Outcome::Done { error, whole, .. },
+                since,
+            }) => {
+                let (time, stored) = (since.elapsed(), small.len);
                 metrics.compress.add(place.len, time);
                 metrics.compressed_bytes.fetch_add(stored, Ordering::Relaxed);
                 metrics.compressed_whole.fetch_add(whole, Ordering::Relaxed);
                 engine.trace().spent(Activity::Compress, since, time, place.len);
-                engine.trace().compressed(how.bits.number(), stored, error, whole);
-                Ok(Some((small, buffer)))
+                engine.trace().compressed(how.way.bits(), stored, error, whole);
+                return Ok(Some((small, buffer)));
             }
-            Outcome::Overflow => {
-                metrics.uncompressed.fetch_add(1, Ordering::Relaxed);
+            Some(Made { outcome: Outcome::Overflow, .. }) => {
                 engine.files().warnings().once(format!(
                     "region {}: more than one in 128 of its blocks cannot have {} bits a value within the bound \
                      (VELOC_Mem_compress), so it is taken as it is",
                     place.id,
-                    how.bits.number()
+                    how.way.bits()
                 ));
-                Ok(None)
             }
+            None => {}
+        }
+        metrics.uncompressed.fetch_add(1, Ordering::Relaxed);
+        Ok(None)
+    }
+
+    /// [`Buffers::encode`] of a region that may be encoded, and for which nobody has asked: what the device cannot do is no
+    /// error.
+    ///
+    /// # Errors
+    /// It is not there any more.
+    pub(super) fn try_encode(
+        &self,
+        engine: &Engine,
+        place: Place,
+        how: &Compression,
+    ) -> Result<Option<(Place, Encoded)>> {
+        match place.kind {
+            Pointer::Host { .. } => self.encode(engine, place, how),
+            _ if !is_device(&place, how.element.bytes() as u64) => Ok(None),
+            Pointer::Device { .. } => self.encode(engine, place, how).or_else(|error| {
+                let what = format!("device memory that may be compressed is not: {error}");
+                engine.telemetry().degrade("device_may_compress", what);
+                Ok(None)
+            }),
         }
     }
 
+    /// `None`: it is taken as it is.
     fn encode_on_host(
         &self,
         engine: &Engine,
         place: Place,
         pinned: bool,
-        stored: u64,
+        room: u64,
         how: &Compression,
-    ) -> Result<(Place, Encoded, Outcome, Instant)> {
+    ) -> Result<Option<Made>> {
         check_mapped(std::iter::once(&place))?;
         if pinned {
             engine.device_side().await_queued()?;
         }
-        let mut buffer = self.take(stored)?;
         let since = Instant::now();
         // SAFETY: the application protects `len` readable bytes there and does not change them during the call.
         let content =
             unsafe { std::slice::from_raw_parts(place.address as *const u8, place.len as usize) };
         let threads = usable_cpus().min(MOST_THREADS);
-        let outcome =
-            encode(content, how.element, how.bits, &how.bound, threads, &mut buffer.bytes)?;
-        let encoded = Place::plain(place.id, buffer.bytes.as_ptr(), buffer.bytes.len());
+        let (buffer, len, outcome) = match &how.way {
+            Encoding::Bounded { bits, bound } => {
+                let mut buffer = self.take(room)?;
+                let to = &mut buffer.bytes;
+                let outcome = encode(content, how.element, *bits, bound, threads, to)?;
+                (buffer, room, outcome)
+            }
+            Encoding::Lossless => {
+                if !is_worthwhile(content, how.element) {
+                    return Ok(None);
+                }
+                let mut buffer = self.take(room)?;
+                let len = encode_lossless(content, how.element, threads, &mut buffer.bytes)?;
+                let Some(len) = len else { return Ok(None) };
+                (buffer, len, Outcome::Done { error: 0.0, whole: 0, blocks: 0 })
+            }
+        };
+        let encoded = Place::plain(place.id, buffer.bytes.as_ptr(), len as usize);
         let small = Place { decoded: Some(place.len), ..encoded };
-        Ok((small, Encoded::OnHost(buffer), outcome, since))
+        Ok(Some(Made { place: small, buffer: Encoded::OnHost(buffer), outcome, since }))
     }
 
     /// Room for the encoded bytes of a region that is about to be restored to this memory: on the device, if that
@@ -169,11 +219,7 @@ fn is_device(place: &Place, alignment: u64) -> bool {
 }
 
 /// `None`: it is taken as it is.
-fn encode_on_device(
-    engine: &Engine,
-    place: &Place,
-    how: &Compression,
-) -> Result<Option<(Place, Encoded, Outcome, Instant)>> {
+fn encode_on_device(engine: &Engine, place: &Place, how: &Compression) -> Result<Option<Made>> {
     let bytes = how.element.bytes() as u64;
     if !is_device(place, bytes) {
         engine.files().warnings().once(format!(
@@ -183,11 +229,12 @@ fn encode_on_device(
         ));
         return Ok(None);
     }
-    let kind = (how.element, how.bits, &how.bound);
-    let compressed = engine.device_side().compress(place, kind);
+    let compressed = engine.device_side().compress(place, how.element, how.way.on_device());
     let compressed = compressed.map_err(|error| error.within(format!("region {}", place.id)))?;
-    Ok(compressed
-        .map(|done| (done.place, Encoded::OnDevice(done.buffer), done.outcome, done.since)))
+    Ok(compressed.map(|Compressed { place, buffer, outcome, since }| {
+        let buffer = Encoded::OnDevice(buffer);
+        Made { place, buffer, outcome, since }
+    }))
 }
 
 impl Encoded {
@@ -221,7 +268,7 @@ impl Buffer {
     /// They are no encoded bytes, or of another length.
     pub(super) fn decode(&self, engine: &Engine, to: &Place) -> Result<()> {
         let within = |error: Error| error.within(format!("region {}", to.id));
-        let decoded = Header::read(&self.bytes).map_err(within)?.content_len;
+        let decoded = AnyHeader::read(&self.bytes).map_err(within)?.content_len();
         if decoded != to.len {
             let text = format!("it decodes to {decoded} bytes, and its checkpoint says {}", to.len);
             return Err(within(Error::new(ErrorKind::Corrupt, text)));

@@ -10,11 +10,10 @@ use super::deltas;
 use super::guards::look_at_empty;
 use super::memory::CallMemory;
 use super::messages::{self, MessageLog};
-use super::regions::{Protected, ProtectedMemory, Regions};
+use super::regions::{Encoding, Protected, ProtectedMemory, Regions};
 use super::under_way::UnderWay;
 use super::Selection;
 use catalog::{Part, MESSAGES};
-use compression::{Bits, Bound};
 use device::Pointer;
 use engine::Engine;
 use errors::{Error, Result};
@@ -199,7 +198,15 @@ impl Protecting<'_> {
         self.protection.regions.group_mut(None).set_capture(id, way)
     }
 
-    /// Has a region encoded with so many bits of a value, within a bound; `None`: it is not encoded (`VELOC_Mem_compress`).
+    /// Permits to encode a region without loss where nothing speaks against it, or takes that back.
+    ///
+    /// # Errors
+    /// There is no such region.
+    pub fn set_may_compress(&mut self, id: i32, may: bool) -> Result<()> {
+        self.protection.regions.group_mut(None).set_may_compress(id, may)
+    }
+
+    /// Has a region encoded; `None`: it is not (`VELOC_Mem_compress`).
     ///
     /// # Errors
     /// There is no such region, it is no array of floats or doubles, the job is incremental, a computation under way has
@@ -208,7 +215,7 @@ impl Protecting<'_> {
         &mut self,
         group: Option<&str>,
         id: i32,
-        how: Option<(Bits, Bound)>,
+        how: Option<Encoding>,
     ) -> Result<()> {
         self.protection.under_way.check_compresses(group, id)?;
         if how.is_some() && self.engine.config().incremental {
@@ -235,8 +242,8 @@ impl Protecting<'_> {
         if !matches!(place.kind, Pointer::Device { managed: false, .. }) {
             return Ok(());
         }
-        let prepared =
-            self.engine.device_side().prepare_compression(place.len, how.element, how.bits);
+        let side = self.engine.device_side();
+        let prepared = side.prepare_compression(place.len, how.element, how.way.on_device());
         prepared.map_err(|error| error.within(format!("region {id}")))
     }
 

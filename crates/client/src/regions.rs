@@ -10,6 +10,7 @@ use super::Selection;
 use catalog::{Part, Region};
 use compression::{encoded_len, Bits, Bound, Element};
 use engine::deferred::Release;
+use engine::device_compression::Way;
 use errors::{Error, ErrorKind, Result};
 use format::mark;
 use os::access::{self, Mappings};
@@ -27,19 +28,51 @@ pub struct Terms {
     pub capture: Option<Capture>,
     /// Called once for each checkpoint that the memory is captured into.
     pub release: Option<Arc<dyn Release>>,
-    /// It is encoded, with a bound on the error.
+    /// It is encoded.
     pub compression: Option<Compression>,
+    /// It may be encoded without loss, where nothing speaks against it.
+    pub may_compress: bool,
 }
 
 /// How an array is encoded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Compression {
     /// Its elements.
     pub element: Element,
-    /// Bits of a value.
-    pub bits: Bits,
-    /// The most by which a value may change.
-    pub bound: Bound,
+    /// What becomes of them.
+    pub way: Encoding,
+}
+
+/// What becomes of the values of an array that is encoded.
+#[derive(Clone, Copy, Debug)]
+pub enum Encoding {
+    /// They have so many bits each.
+    Bounded {
+        /// Bits of a value.
+        bits: Bits,
+        /// The most by which a value may change.
+        bound: Bound,
+    },
+    /// They stay as they are, bit by bit.
+    Lossless,
+}
+
+impl Encoding {
+    /// The same for the device.
+    pub(crate) fn on_device(&self) -> Way<'_> {
+        match self {
+            Encoding::Bounded { bits, bound } => Way::Bounded(*bits, bound),
+            Encoding::Lossless => Way::Lossless,
+        }
+    }
+
+    /// The bits of a value; 0 of what has no certain number.
+    pub fn bits(&self) -> u32 {
+        match self {
+            Encoding::Bounded { bits, .. } => bits.number(),
+            Encoding::Lossless => 0,
+        }
+    }
 }
 
 /// One protected region.
@@ -110,6 +143,21 @@ pub struct ProtectedMemory {
 }
 
 impl ProtectedMemory {
+    /// The floats that its elements are by their size.
+    fn float(&self) -> Option<Element> {
+        match self.element {
+            4 => Some(Element::F32),
+            8 => Some(Element::F64),
+            _ => None,
+        }
+    }
+
+    /// How it may be encoded although nobody has asked for it.
+    pub(crate) fn permitted(&self) -> Option<Compression> {
+        let element = self.float().filter(|_| self.terms.may_compress)?;
+        Some(Compression { element, way: Encoding::Lossless })
+    }
+
     /// Checks the arguments of `VELOC_Mem_protect`.
     pub fn new(id: i32, address: u64, count: usize, size: usize) -> Result<ProtectedMemory> {
         let len = count.checked_mul(size).map(|len| len as u64).filter(|&len| {
@@ -138,10 +186,15 @@ impl ProtectedMemory {
         })
     }
 
-    /// Bytes that checkpoints have of it, if it fits the bits that it is compressed to.
+    /// Bytes that checkpoints have of it, if it fits the bits that it is compressed to; without loss they are not known
+    /// ahead, and may be all.
     pub(crate) fn stored_len(&self) -> u64 {
-        let how = self.terms.compression.as_ref();
-        let len = how.and_then(|how| encoded_len(self.len, how.element, how.bits).ok());
+        let len = match self.terms.compression {
+            Some(Compression { element, way: Encoding::Bounded { bits, .. } }) => {
+                encoded_len(self.len, element, bits).ok()
+            }
+            _ => None,
+        };
         len.map_or(self.len, |len| len.min(self.len))
     }
 
@@ -303,6 +356,7 @@ impl Group {
                 new.children_get = old.children_get.clone();
             }
             new.terms.capture = old.terms.capture;
+            new.terms.may_compress = old.terms.may_compress;
             if new.element == old.element {
                 new.terms.compression = old.terms.compression.clone();
             }
@@ -385,11 +439,26 @@ impl Group {
         }
     }
 
-    /// Has a region encoded with so many bits of a value, within a bound; `None`: it is not encoded.
+    /// Permits to encode a region without loss, or takes that back. Of an object it changes nothing.
+    ///
+    /// # Errors
+    /// There is no such region.
+    pub fn set_may_compress(&mut self, id: i32, may: bool) -> Result<()> {
+        match self.by_id.get_mut(&id) {
+            None => Err(unknown(id)),
+            Some(Protected::Object(_)) => Ok(()),
+            Some(Protected::Memory(memory)) => {
+                memory.terms.may_compress = may;
+                Ok(())
+            }
+        }
+    }
+
+    /// Has a region encoded; `None`: it is not, and may not be.
     ///
     /// # Errors
     /// There is no such region, or it is no array of floats or doubles.
-    pub fn set_compression(&mut self, id: i32, how: Option<(Bits, Bound)>) -> Result<()> {
+    pub fn set_compression(&mut self, id: i32, how: Option<Encoding>) -> Result<()> {
         let memory = match self.by_id.get_mut(&id) {
             None => return Err(unknown(id)),
             Some(Protected::Memory(memory)) => memory,
@@ -398,20 +467,18 @@ impl Group {
                 return Err(Error::invalid(text));
             }
         };
-        let Some((bits, bound)) = how else {
+        let Some(way) = how else {
             memory.terms.compression = None;
+            memory.terms.may_compress = false;
             return Ok(());
         };
-        let element = match memory.element {
-            4 => Element::F32,
-            8 => Element::F64,
-            other => {
-                return Err(Error::invalid(format!(
-                    "region {id} was protected with elements of {other} bytes: floats (4) and doubles (8) are compressed"
-                )))
-            }
+        let Some(element) = memory.float() else {
+            let other = memory.element;
+            return Err(Error::invalid(format!(
+                "region {id} was protected with elements of {other} bytes: floats (4) and doubles (8) are compressed"
+            )));
         };
-        memory.terms.compression = Some(Compression { element, bits, bound });
+        memory.terms.compression = Some(Compression { element, way });
         Ok(())
     }
 

@@ -320,6 +320,14 @@ impl AnyHeader {
         }
     }
 
+    /// How many blocks the array has.
+    pub fn blocks(&self) -> u64 {
+        match self {
+            AnyHeader::Bounded(header) => header.blocks(),
+            AnyHeader::Lossless(header) => header.blocks(),
+        }
+    }
+
     /// The bytes of the encoded array.
     ///
     /// # Errors

@@ -80,7 +80,7 @@ impl LosslessHeader {
             return Err(corrupt("its header has numbers that this version of the library lacks"));
         }
         let header = LosslessHeader { element, content_len, encoded_len };
-        let least = header.payload().map_err(corrupt)?;
+        let least = header.payload().map_err(|error| corrupt(error.to_string()))?;
         // As many as can be, and no more than all blocks as they are.
         let most = least.saturating_add(header.blocks().saturating_mul(header.block_bytes()));
         if !(least..=most).contains(&encoded_len) {
@@ -105,12 +105,17 @@ impl LosslessHeader {
         HEADER_LEN as u64 + self.blocks().next_multiple_of(ALIGNMENT)
     }
 
-    /// Where the first block begins. Says what is wrong with the length.
-    fn payload(&self) -> std::result::Result<u64, String> {
+    /// Where the first block begins.
+    ///
+    /// # Errors
+    /// [`Invalid`](errors::ErrorKind::Invalid): the array is no whole number of values.
+    pub fn payload(&self) -> Result<u64> {
         let bytes = self.element.bytes() as u64;
         if !self.content_len.is_multiple_of(bytes) {
             let len = self.content_len;
-            return Err(format!("{len} bytes are no whole number of values of {bytes} bytes"));
+            return Err(Error::invalid(format!(
+                "{len} bytes are no whole number of values of {bytes} bytes"
+            )));
         }
         Ok(self.table() + 8 * self.blocks().div_ceil(GROUP as u64))
     }
@@ -126,9 +131,14 @@ impl LosslessHeader {
     }
 }
 
-/// The most bytes that an array of `content` bytes may have when it is encoded: it has to save an eighth.
-pub fn lossless_room(content: u64) -> u64 {
-    (content / 8 * 7).next_multiple_of(8)
+/// The room for an array of `content` bytes when it is encoded: it has to save an eighth. A few blocks do not; then this
+/// may be more than `content`.
+///
+/// # Errors
+/// [`Invalid`](errors::ErrorKind::Invalid): the array is no whole number of values.
+pub fn lossless_room(content: u64, element: Element) -> Result<u64> {
+    let header = LosslessHeader { element, content_len: content, encoded_len: 0 };
+    Ok((content / 8 * 7).next_multiple_of(8).max(header.payload()?))
 }
 
 /// Whether it seems that an array saves an eighth, by one of 64 blocks.
@@ -211,7 +221,7 @@ fn encode_array<W: Word<E>, const E: usize>(
     out: &mut [u8],
 ) -> Result<Option<u64>> {
     let mut header = LosslessHeader { element, content_len: content.len() as u64, encoded_len: 0 };
-    let payload = header.payload().map_err(Error::invalid)?;
+    let payload = header.payload()?;
     // What is not there cannot be as large.
     let split = out.split_at_mut_checked(payload as usize);
     let Some((head, blocks)) = split else { return Ok(None) };
@@ -266,7 +276,7 @@ fn decode_array<W: Word<E>, const E: usize>(
     content: &mut [u8],
     threads: usize,
 ) -> Result<()> {
-    let payload = header.payload().map_err(corrupt)?;
+    let payload = header.payload()?;
     let (blocks, table) = (header.blocks() as usize, header.table() as usize);
     let codes = &encoded[HEADER_LEN..HEADER_LEN + blocks];
     let table = encoded[table..payload as usize].as_chunks::<8>().0;

@@ -33,6 +33,9 @@ struct F32 {
     static __device__ __forceinline__ double of_bits(Bits bits) { return (double)__uint_as_float(bits); }
     static __device__ __forceinline__ Real get(const u32 *at) { return __uint_as_float(*at); }
     static __device__ __forceinline__ void put(u32 *at, Real value) { *at = __float_as_uint(value); }
+    static __device__ __forceinline__ Bits bits(const u32 *at) { return *at; }
+    static __device__ __forceinline__ void put_bits(u32 *at, Bits bits) { *at = bits; }
+    static __device__ __forceinline__ u32 width(Bits bits) { return 32 - (u32)__clz((int)bits); }
     static __device__ __forceinline__ Real power(int k) { return __int_as_float((k + OFFSET) << 23); }
     static __device__ __forceinline__ u32 lowest(Real value) { return __float_as_uint(value); }
     static __device__ __forceinline__ Real absolute(Real value) { return fabsf(value); }
@@ -60,6 +63,13 @@ struct F64 {
         at[0] = (u32)__double2loint(value);
         at[1] = (u32)__double2hiint(value);
     }
+    static __device__ __forceinline__ Bits bits(const u32 *at) { return (u64)at[1] << 32 | at[0]; }
+    static __device__ __forceinline__ void put_bits(u32 *at, Bits bits)
+    {
+        at[0] = (u32)bits;
+        at[1] = (u32)(bits >> 32);
+    }
+    static __device__ __forceinline__ u32 width(Bits bits) { return 64 - (u32)__clzll((long long)bits); }
     static __device__ __forceinline__ Real power(int k) { return __hiloint2double((k + OFFSET) << 20, 0); }
     static __device__ __forceinline__ u32 lowest(Real value) { return (u32)__double2loint(value); }
     static __device__ __forceinline__ Real absolute(Real value) { return fabs(value); }
@@ -368,4 +378,343 @@ extern "C" __global__ void compression_decompress_f64(const u64 *encoded, u32 *c
                                                       u64 values, u64 side, u64 entries, u32 *wrong, u64 bits)
 {
     decompress<F64>(encoded, content, words, blocks, values, side, entries, wrong, (u32)bits);
+}
+
+/* Without loss: crates/compression/src/lossless.rs has the layout. */
+
+enum { GROUP = 1024, LANES = 8, ENCODED = 3 };
+
+/* A value with the sign as its lowest bit. */
+template <typename T> static __device__ __forceinline__ typename T::Bits turned(const u32 *row, u32 i)
+{
+    const typename T::Bits bits = T::bits(row + i * T::WORDS);
+    return bits << 1 | bits >> (32 * T::WORDS - 1);
+}
+
+/* A difference as a number that is small if it is, of either sign; and the reverse. */
+template <typename Bits> static __device__ __forceinline__ Bits folded(Bits difference)
+{
+    return difference << 1 ^ (Bits)(0 - (difference >> (8 * sizeof(Bits) - 1)));
+}
+
+template <typename Bits> static __device__ __forceinline__ Bits unfolded(Bits folded)
+{
+    return folded >> 1 ^ (Bits)(0 - (folded & 1));
+}
+
+/* The bytes of a block with this code; of one that means nothing 0. */
+template <typename T> static __device__ __forceinline__ u32 len_of(u32 code)
+{
+    enum { BYTES = 4 * T::WORDS };
+    return code == 0 ? 0 : code <= 8 * BYTES ? BYTES + 8 * (code - 1) : code == 8 * BYTES + 1 ? BLOCK * BYTES : 0;
+}
+
+template <typename T> static __device__ __forceinline__ u32 code_of(const u32 *row)
+{
+    typedef typename T::Bits Bits;
+    const Bits first = turned<T>(row, 0);
+    Bits before = first, all = 0;
+#pragma unroll 4
+    for (u32 i = 1; i < BLOCK; i++) {
+        const Bits now = turned<T>(row, i);
+        all |= folded<Bits>(now - before);
+        before = now;
+    }
+    return all == 0 && first == 0 ? 0 : T::width(all) + 1;
+}
+
+/* The sum of a number of each thread that has a lower one, and of all. */
+static __device__ __forceinline__ u32 sum_before(u32 own, u32 *sums, u32 *all)
+{
+    const u32 thread = threadIdx.x;
+    sums[thread] = own;
+    __syncthreads();
+#pragma unroll 1
+    for (u32 step = 1; step < TILE; step *= 2) {
+        const u32 other = thread >= step ? sums[thread - step] : 0;
+        __syncthreads();
+        sums[thread] += other;
+        __syncthreads();
+    }
+    const u32 before = sums[thread] - own;
+    *all = sums[TILE - 1];
+    __syncthreads();
+    return before;
+}
+
+/* Where the thread's block begins, from the start of its group, by the codes of those before it. */
+template <typename T>
+static __device__ __forceinline__ u32 place_of(const u8 *codes, u64 tile, u32 own, u32 *sums)
+{
+    u32 part = 0, earlier, all;
+    for (u64 block = tile * TILE / GROUP * GROUP + threadIdx.x; block < tile * TILE; block += TILE)
+        part += len_of<T>(codes[block]);
+    (void)sum_before(part, sums, &earlier);
+    return earlier + sum_before(own, sums, &all);
+}
+
+/* Loads a tile; values that the array lacks are 0. */
+template <typename T>
+static __device__ __forceinline__ void load(const u32 *content, u64 words, u64 tile, u32 *rows)
+{
+    enum { LEN = BLOCK * T::WORDS, ROW = LEN + 1 };
+    const u64 begin = tile * TILE * LEN;
+#pragma unroll 8
+    for (u32 i = threadIdx.x; i < TILE * LEN; i += TILE)
+        rows[i / LEN * ROW + i % LEN] = begin + i < words ? content[begin + i] : 0;
+    __syncthreads();
+}
+
+/* Writes the codes, and adds the bytes of each group to the table, which is 0. */
+template <typename T>
+static __device__ __forceinline__ void find_codes(const u32 *content, u64 words, u8 *codes, u64 *table, u64 blocks)
+{
+    enum { ROW = BLOCK * T::WORDS + 1 };
+    __shared__ u32 rows[TILE * ROW], sums[TILE];
+#pragma unroll 1
+    for (u64 tile = blockIdx.x; tile * TILE < blocks; tile += gridDim.x) {
+        const u64 block = tile * TILE + threadIdx.x;
+        u32 len = 0, all;
+        load<T>(content, words, tile, rows);
+        if (block < blocks) {
+            const u32 code = code_of<T>(rows + threadIdx.x * ROW);
+            codes[block] = (u8)code;
+            len = len_of<T>(code);
+        }
+        (void)sum_before(len, sums, &all);
+        if (threadIdx.x == 0)
+            atomicAdd(table + tile * TILE / GROUP, (u64)all);
+    }
+}
+
+/* Has the table say where each group begins, the first at `payload`, and the header where all ends. */
+extern "C" __global__ void lossless_places(u64 *encoded, u64 *table, u64 groups, u64 payload)
+{
+    __shared__ u64 sums[SUMS];
+    const u32 thread = threadIdx.x;
+    const u64 share = (groups + SUMS - 1) / SUMS, from = thread * share;
+    const u64 end = from + share < groups ? from + share : groups;
+    u64 own = 0, at = payload;
+    for (u64 i = from; i < end; i++)
+        own += table[i];
+    sums[thread] = own;
+    __syncthreads();
+#pragma unroll 1
+    for (u32 i = 0; i < thread; i++)
+        at += sums[i];
+    for (u64 i = from; i < end; i++) {
+        const u64 len = table[i];
+        table[i] = at;
+        at += len;
+    }
+    if (thread == SUMS - 1)
+        encoded[ENCODED] = at;
+}
+
+/* Packs a row with this code. */
+template <typename T> static __device__ __forceinline__ void pack_row(const u32 *row, u32 code, typename T::Bits *to)
+{
+    typedef typename T::Bits Bits;
+    enum { BITS = 32 * T::WORDS };
+    const u32 width = code - 1;
+    u32 filled = 0;
+    Bits before = turned<T>(row, 0), words[LANES];
+    if (code == 0)
+        return;
+    if (width == BITS) {
+#pragma unroll 1
+        for (u32 i = 0; i < BLOCK; i++)
+            to[i] = T::bits(row + i * T::WORDS);
+        return;
+    }
+    *to++ = before;
+#pragma unroll
+    for (u32 lane = 0; lane < LANES; lane++)
+        words[lane] = 0;
+#pragma unroll 1
+    for (u32 eight = 0; eight < BLOCK; eight += LANES) {
+        Bits values[LANES];
+#pragma unroll
+        for (u32 lane = 0; lane < LANES; lane++) {
+            const Bits now = turned<T>(row, eight + lane);
+            values[lane] = folded<Bits>(now - before);
+            before = now;
+            words[lane] |= values[lane] << filled;
+        }
+        filled += width;
+        if (filled >= BITS) {
+            filled -= BITS;
+#pragma unroll
+            for (u32 lane = 0; lane < LANES; lane++) {
+                to[lane] = words[lane];
+                words[lane] = values[lane] >> (width - filled);
+            }
+            to += LANES;
+        }
+    }
+    u32 *rest = (u32 *)to;
+#pragma unroll 1
+    for (u32 bit = 0; bit < filled; bit += 8) {
+        u32 four[2] = {0, 0};
+#pragma unroll
+        for (u32 lane = 0; lane < LANES; lane++)
+            four[lane / 4] |= ((u32)(words[lane] >> bit) & 0xff) << lane % 4 * 8;
+        *rest++ = four[0];
+        *rest++ = four[1];
+    }
+}
+
+/* Packs all blocks, if they end within `room`. */
+template <typename T>
+static __device__ __forceinline__ void pack_all(const u32 *content, u64 words, u64 *encoded, const u64 *table,
+                                                u64 blocks, u64 room)
+{
+    enum { ROW = BLOCK * T::WORDS + 1 };
+    __shared__ u32 rows[TILE * ROW], sums[TILE];
+    const u8 *codes = (const u8 *)(encoded + HEADER);
+    if (encoded[ENCODED] > room)
+        return;
+#pragma unroll 1
+    for (u64 tile = blockIdx.x; tile * TILE < blocks; tile += gridDim.x) {
+        const u64 block = tile * TILE + threadIdx.x;
+        const u32 code = block < blocks ? codes[block] : 0;
+        load<T>(content, words, tile, rows);
+        const u64 at = table[tile * TILE / GROUP] + place_of<T>(codes, tile, len_of<T>(code), sums);
+        pack_row<T>(rows + threadIdx.x * ROW, code, (typename T::Bits *)((u8 *)encoded + at));
+        __syncthreads();
+    }
+}
+
+/* The next word of each lane: whole, or what is left of it in so many bits. */
+template <typename Bits>
+static __device__ __forceinline__ const Bits *next_words(const Bits *from, bool is_whole, u32 bits, Bits *words)
+{
+    if (is_whole) {
+#pragma unroll
+        for (u32 lane = 0; lane < LANES; lane++)
+            words[lane] = from[lane];
+        return from + LANES;
+    }
+    const u32 *rest = (const u32 *)from;
+#pragma unroll
+    for (u32 lane = 0; lane < LANES; lane++)
+        words[lane] = 0;
+#pragma unroll 1
+    for (u32 bit = 0; bit < bits; bit += 8, rest += 2)
+#pragma unroll
+        for (u32 lane = 0; lane < LANES; lane++)
+            words[lane] |= (Bits)(rest[lane / 4] >> lane % 4 * 8 & 0xff) << bit;
+    return from;
+}
+
+template <typename T>
+static __device__ __forceinline__ void unpack_row(const typename T::Bits *from, u32 code, u32 *row)
+{
+    typedef typename T::Bits Bits;
+    enum { BITS = 32 * T::WORDS };
+    const u32 width = code - 1, bits = 8 * width % BITS;
+    u32 used = BITS, whole = 8 * width / BITS;
+    if (code == 0 || width == BITS) {
+#pragma unroll 1
+        for (u32 i = 0; i < BLOCK; i++)
+            T::put_bits(row + i * T::WORDS, code == 0 ? 0 : from[i]);
+        return;
+    }
+    Bits before = *from++, words[LANES];
+    const Bits mask = ((Bits)1 << width) - 1;
+#pragma unroll 1
+    for (u32 eight = 0; eight < BLOCK; eight += LANES) {
+        Bits values[LANES];
+        if (used == BITS && width > 0) {
+            from = next_words<Bits>(from, whole > 0, bits, words);
+            whole -= whole > 0;
+            used = 0;
+        }
+#pragma unroll
+        for (u32 lane = 0; lane < LANES; lane++)
+            values[lane] = width > 0 ? words[lane] >> used : 0;
+        used += width;
+        if (used > BITS) {
+            from = next_words<Bits>(from, whole > 0, bits, words);
+            whole -= whole > 0;
+            used -= BITS;
+#pragma unroll
+            for (u32 lane = 0; lane < LANES; lane++)
+                values[lane] |= words[lane] << (width - used);
+        }
+#pragma unroll
+        for (u32 lane = 0; lane < LANES; lane++) {
+            before += unfolded<Bits>(values[lane] & mask);
+            T::put_bits(row + (eight + lane) * T::WORDS, before >> 1 | before << (BITS - 1));
+        }
+    }
+}
+
+/*
+ * Decodes to `words` words of floats. Blocks whose code means nothing, or that are not where they have to be, become
+ * zeros, and are counted in *wrong.
+ */
+template <typename T>
+static __device__ __forceinline__ void unpack_all(const u64 *encoded, const u64 *table, u32 *content, u64 words,
+                                                  u64 blocks, u64 payload, u64 end, u32 *wrong)
+{
+    enum { LEN = BLOCK * T::WORDS, ROW = LEN + 1, BYTES = 4 * T::WORDS };
+    __shared__ u32 rows[TILE * ROW], sums[TILE];
+    const u8 *codes = (const u8 *)(encoded + HEADER);
+#pragma unroll 1
+    for (u64 tile = blockIdx.x; tile * TILE < blocks; tile += gridDim.x) {
+        const u64 block = tile * TILE + threadIdx.x, begin = tile * TILE * LEN, group = tile * TILE / GROUP;
+        const u32 code = block < blocks ? codes[block] : 0, len = len_of<T>(code);
+        const u64 base = table[group], at = base + place_of<T>(codes, tile, len, sums);
+        const bool is_last = block + 1 == blocks || block % GROUP == GROUP - 1;
+        const bool is_known = code <= 8 * BYTES + 1, is_aligned = base % BYTES == 0;
+        const bool is_within = base >= payload && base <= end && at <= end && len <= end - at;
+        bool is_right = is_known && is_aligned && is_within && (block != 0 || base == payload);
+        if (is_last)
+            is_right = is_right && at + len == (block + 1 == blocks ? end : table[group + 1]);
+        if (block < blocks && !is_right)
+            atomicAdd(wrong, 1u);
+        unpack_row<T>((const typename T::Bits *)((const u8 *)encoded + at), is_right ? code : 0,
+                      rows + threadIdx.x * ROW);
+        __syncthreads();
+#pragma unroll 4
+        for (u32 i = threadIdx.x; i < TILE * LEN; i += TILE)
+            if (begin + i < words)
+                content[begin + i] = rows[i / LEN * ROW + i % LEN];
+        __syncthreads();
+    }
+}
+
+extern "C" __global__ void lossless_codes_f32(const u32 *content, u64 words, u64 *encoded, u64 *table, u64 blocks)
+{
+    find_codes<F32>(content, words, (u8 *)(encoded + HEADER), table, blocks);
+}
+
+extern "C" __global__ void lossless_codes_f64(const u32 *content, u64 words, u64 *encoded, u64 *table, u64 blocks)
+{
+    find_codes<F64>(content, words, (u8 *)(encoded + HEADER), table, blocks);
+}
+
+extern "C" __global__ void lossless_pack_f32(const u32 *content, u64 words, u64 *encoded, const u64 *table, u64 blocks,
+                                             u64 room)
+{
+    pack_all<F32>(content, words, encoded, table, blocks, room);
+}
+
+extern "C" __global__ void lossless_pack_f64(const u32 *content, u64 words, u64 *encoded, const u64 *table, u64 blocks,
+                                             u64 room)
+{
+    pack_all<F64>(content, words, encoded, table, blocks, room);
+}
+
+extern "C" __global__ void lossless_unpack_f32(const u64 *encoded, const u64 *table, u32 *content, u64 words,
+                                               u64 blocks, u64 payload, u64 end, u32 *wrong)
+{
+    unpack_all<F32>(encoded, table, content, words, blocks, payload, end, wrong);
+}
+
+extern "C" __global__ void lossless_unpack_f64(const u64 *encoded, const u64 *table, u32 *content, u64 words,
+                                               u64 blocks, u64 payload, u64 end, u32 *wrong)
+{
+    unpack_all<F64>(encoded, table, content, words, blocks, payload, end, wrong);
 }

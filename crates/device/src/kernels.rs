@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::api::KernelHandle;
 use super::device::Device;
 use super::stream::Stream;
-use compression::{Bits, Bound, Element, Header, BLOCK};
+use compression::{Bits, Bound, Element, Header, LosslessHeader, BLOCK, GROUP, HEADER_LEN};
 use errors::{Error, Result};
 
 /// The kernels, as `scripts/make_ptx.py` compiled them.
 const PTX: &str = concat!(include_str!("../kernels/compression.ptx"), "\0");
 
-const NAMES: [&CStr; 7] = [
+const NAMES: [&CStr; 14] = [
     c"compression_begin",
     c"compression_largest_f32",
     c"compression_compress_f32",
@@ -20,6 +20,13 @@ const NAMES: [&CStr; 7] = [
     c"compression_largest_f64",
     c"compression_compress_f64",
     c"compression_decompress_f64",
+    c"lossless_places",
+    c"lossless_codes_f32",
+    c"lossless_pack_f32",
+    c"lossless_unpack_f32",
+    c"lossless_codes_f64",
+    c"lossless_pack_f64",
+    c"lossless_unpack_f64",
 ];
 
 /// Threads of a block that writes a header, or looks for the largest magnitude.
@@ -30,11 +37,14 @@ const TILE: u32 = 64;
 const WRONG_AT: u64 = 124;
 /// The number of the layout that the kernels write and read.
 const LAYOUT: u64 = 1;
+/// That of arrays without loss.
+const LOSSLESS_LAYOUT: u64 = 2;
 
 /// The kernels, loaded.
 #[derive(Debug)]
 pub struct Compression {
     begin: KernelHandle,
+    places: KernelHandle,
     f32: ElementKernels,
     f64: ElementKernels,
 }
@@ -44,6 +54,9 @@ struct ElementKernels {
     largest: KernelHandle,
     compress: KernelHandle,
     decompress: KernelHandle,
+    codes: KernelHandle,
+    pack: KernelHandle,
+    unpack: KernelHandle,
 }
 
 /// Where the parts of an encoded array lie, in bytes.
@@ -85,13 +98,28 @@ impl Compression {
         let code = code.map_err(|error| failed(Error::invalid(error.to_string())))?;
         let _current = device.enter()?;
         let kernels = device.api().load_kernels(code, &NAMES).map_err(failed)?;
-        let [begin, a, b, c, d, e, f] = kernels[..] else {
+        let [begin, a, b, c, d, e, f, places, g, h, i, j, k, l] = kernels[..] else {
             return Err(failed(Error::invalid(format!("the driver has found {}", kernels.len()))));
         };
         Ok(Compression {
             begin,
-            f32: ElementKernels { largest: a, compress: b, decompress: c },
-            f64: ElementKernels { largest: d, compress: e, decompress: f },
+            places,
+            f32: ElementKernels {
+                largest: a,
+                compress: b,
+                decompress: c,
+                codes: g,
+                pack: h,
+                unpack: i,
+            },
+            f64: ElementKernels {
+                largest: d,
+                compress: e,
+                decompress: f,
+                codes: j,
+                pack: k,
+                unpack: l,
+            },
         })
     }
 
@@ -167,6 +195,68 @@ impl Compression {
         // SAFETY: the caller's promise; the kernel takes these arguments, and writes to `to` and one word of the
         // header.
         unsafe { stream.launch(self.of(header.element).decompress, parts.tiles(), &arguments) }
+    }
+
+    /// Queues encoding `len` bytes at `from` without loss to `to`, which has `room` bytes. When it is done, the header
+    /// says how many bytes the encoded array has: if that are more than there is room for, the blocks mean nothing.
+    ///
+    /// # Errors
+    /// There is no room for the header; or the driver's, and some of it may be queued then.
+    ///
+    /// # Safety
+    /// As of [`Compression::compress`].
+    pub unsafe fn compress_lossless(
+        &self,
+        stream: &Stream,
+        (from, len): (u64, u64),
+        element: Element,
+        (to, room): (u64, u64),
+    ) -> Result<()> {
+        let header = LosslessHeader { element, content_len: len, encoded_len: 0 };
+        let (blocks, table, payload) = (header.blocks(), header.table(), header.payload()?);
+        if payload > room {
+            return Err(Error::invalid(format!(
+                "{room} bytes for an encoded array that has {payload} and its blocks"
+            )));
+        }
+        let kind = LOSSLESS_LAYOUT | (element.bytes() as u64) << 40;
+        let codes_end = HEADER_LEN as u64 + blocks;
+        let begin = [to, len, kind, 0, codes_end, table, table, payload, 0];
+        let (words, groups) = (len / 4, blocks.div_ceil(GROUP as u64));
+        let zeroing = groups.div_ceil(u64::from(THREADS) / 2);
+        let tiles = (blocks.div_ceil(TILE.into()), TILE);
+        let table = to + table;
+        let kernels = self.of(element);
+        // SAFETY: the caller's promise; the kernels take these arguments, and write within the encoded array alone.
+        unsafe {
+            stream.launch(self.begin, (zeroing, THREADS), &begin)?;
+            stream.launch(kernels.codes, tiles, &[from, words, to, table, blocks])?;
+            stream.launch(self.places, (1, THREADS), &[to, table, groups, payload])?;
+            stream.launch(kernels.pack, tiles, &[from, words, to, table, blocks, room])
+        }
+    }
+
+    /// Queues decoding the array with this header; as [`Compression::decompress`].
+    ///
+    /// # Errors
+    /// The driver's: nothing is queued.
+    ///
+    /// # Safety
+    /// As of [`Compression::decompress`].
+    pub unsafe fn decompress_lossless(
+        &self,
+        stream: &Stream,
+        (from, header): (u64, &LosslessHeader),
+        to: u64,
+    ) -> Result<()> {
+        let (blocks, words) = (header.blocks(), header.content_len / 4);
+        let (table, payload, end) = (from + header.table(), header.payload()?, header.encoded_len);
+        let wrong = Compression::wrong(from);
+        let arguments = [from, table, to, words, blocks, payload, end, wrong];
+        let tiles = (blocks.div_ceil(TILE.into()), TILE);
+        // SAFETY: the caller's promise; the kernel takes these arguments, and writes to `to` and one word of the
+        // header.
+        unsafe { stream.launch(self.of(header.element).unpack, tiles, &arguments) }
     }
 
     /// The address of the number (4 bytes) of blocks that meant nothing, in the header of an array that was decoded.

@@ -7,7 +7,10 @@ use std::time::Instant;
 use super::device_side::DeviceSide;
 use super::place::Place;
 use catalog::Part;
-use compression::{encoded_len, Bits, Bound, Element, Header, Outcome, HEADER_LEN};
+use compression::{
+    encoded_len, lossless_room, AnyHeader, Bits, Bound, Element, Header, LosslessHeader, Outcome,
+    HEADER_LEN,
+};
 use device::{Compression, DeviceBuffer, Pointer, Stream};
 use errors::{Error, ErrorKind, Result};
 use once_cell::sync::OnceCell;
@@ -18,6 +21,27 @@ use trace::metrics::Cause;
 
 /// Where the header says how many blocks are kept whole, and how many have room.
 const WHOLE_AT: usize = 40;
+/// Where that of an array without loss says how many bytes it has.
+const ENCODED_AT: usize = 24;
+
+/// What becomes of an array.
+#[derive(Clone, Copy, Debug)]
+pub enum Way<'a> {
+    /// It has so many bits a value, within a bound.
+    Bounded(Bits, &'a Bound),
+    /// All bits come back.
+    Lossless,
+}
+
+impl Way<'_> {
+    /// The room for the encoded bytes of so many.
+    fn room(self, len: u64, element: Element) -> Result<u64> {
+        match self {
+            Way::Bounded(bits, _) => encoded_len(len, element, bits),
+            Way::Lossless => lossless_room(len, element),
+        }
+    }
+}
 
 type Idle = Arc<Mutex<Vec<DeviceBuffer>>>;
 
@@ -63,8 +87,8 @@ impl DeviceSide {
     ///
     /// # Errors
     /// The driver cannot load the kernels. Where there is no room, checkpoints try again.
-    pub fn prepare_compression(&self, len: u64, element: Element, bits: Bits) -> Result<()> {
-        let len = encoded_len(len, element, bits)?;
+    pub fn prepare_compression(&self, len: u64, element: Element, way: Way<'_>) -> Result<()> {
+        let len = way.room(len, element)?;
         self.kernels()?;
         let compression = &self.attached()?.compression;
         if !compression.idle.lock().iter().any(|idle| fits(idle, len)) {
@@ -75,17 +99,18 @@ impl DeviceSide {
     }
 
     /// Encodes a region of plain device memory, aligned to its elements, behind all work that the application has
-    /// queued, and waits for it. `None`: there is no room for a buffer.
+    /// queued, and waits for it. `None`: there is no room for a buffer, or it would not become smaller.
     ///
     /// # Errors
     /// The driver's.
     pub fn compress(
         &self,
         place: &Place,
-        (element, bits, bound): (Element, Bits, &Bound),
+        element: Element,
+        way: Way<'_>,
     ) -> Result<Option<Compressed>> {
         let kernels = self.kernels()?;
-        let Some(buffer) = self.buffer(encoded_len(place.len, element, bits)?)? else {
+        let Some(mut buffer) = self.buffer(way.room(place.len, element)?)? else {
             return Ok(None);
         };
         let own = self.own()?;
@@ -95,13 +120,27 @@ impl DeviceSide {
         let _closed = self.after_application(&side.device, &own)?;
         self.telemetry.metrics.waited(Cause::Order, since);
         let (stream, since) = (own.lane.stream(), Instant::now());
-        let (from, kind) = ((place.address, place.len), (element, bits, bound));
+        let (from, to) = ((place.address, place.len), buffer.address);
         // SAFETY: the driver has confirmed the application's memory, which stays as it is during the call; the buffer
         // has as many bytes, and nothing else uses it. The stream is waited for below.
-        let queued = unsafe { kernels.compress(stream, from, kind, buffer.address) };
-        let header = read_behind(stream, queued, buffer.address, HEADER_LEN)?;
-        let outcome =
-            outcome(&header).map_err(|error| error.within("compressing on the device"))?;
+        let queued = unsafe {
+            match way {
+                Way::Bounded(bits, bound) => {
+                    kernels.compress(stream, from, (element, bits, bound), to)
+                }
+                Way::Lossless => kernels.compress_lossless(stream, from, element, (to, buffer.len)),
+            }
+        };
+        let header = read_behind(stream, queued, to, HEADER_LEN)?;
+        let outcome = match way {
+            Way::Bounded(..) => outcome(&header),
+            Way::Lossless if number(&header, ENCODED_AT) > buffer.len => return Ok(None),
+            Way::Lossless => LosslessHeader::read(&header).map(|header| {
+                buffer.len = header.encoded_len;
+                Outcome::Done { error: 0.0, whole: 0, blocks: header.blocks() }
+            }),
+        };
+        let outcome = outcome.map_err(|error| error.within("compressing on the device"))?;
         let place = buffer.place(place.id, place.kind, place.len);
         Ok(Some(Compressed { place, buffer, outcome, since }))
     }
@@ -133,9 +172,9 @@ impl DeviceSide {
         let _current = side.device.enter()?;
         let _closed = self.after_application(&side.device, &own)?;
         let (stream, from) = (own.lane.stream(), encoded.address);
-        let header = Header::read(&read_behind(stream, Ok(()), from, HEADER_LEN)?)?;
+        let header = AnyHeader::read(&read_behind(stream, Ok(()), from, HEADER_LEN)?)?;
         let corrupt = |text: String| Error::new(ErrorKind::Corrupt, text);
-        let [len, decoded] = [header.encoded_len()?, header.content_len];
+        let [len, decoded] = [header.encoded_len()?, header.content_len()];
         if (len, decoded) != (encoded.len, to.len) {
             return Err(corrupt(format!(
                 "{} bytes decode to {}, and its header says {len} and {decoded}",
@@ -144,7 +183,16 @@ impl DeviceSide {
         }
         // SAFETY: the driver has confirmed the application's memory of `len` bytes, which it uses for nothing else
         // during the call; the buffer has all that the header says. The stream is waited for below.
-        let queued = unsafe { kernels.decompress(stream, (from, &header), to.address) };
+        let queued = unsafe {
+            match &header {
+                AnyHeader::Bounded(header) => {
+                    kernels.decompress(stream, (from, header), to.address)
+                }
+                AnyHeader::Lossless(header) => {
+                    kernels.decompress_lossless(stream, (from, header), to.address)
+                }
+            }
+        };
         let wrong = read_behind(stream, queued, Compression::wrong(from), size_of::<u32>())?;
         match word(&wrong, 0) {
             0 => Ok(()),
@@ -228,13 +276,17 @@ fn read_behind(stream: &Stream, queued: Result<()>, from: u64, len: usize) -> Re
 
 /// What the header says that the kernels have written.
 fn outcome(header: &[u8]) -> Result<Outcome> {
-    let count = |at| u64::from(word(header, at + 4)) << 32 | u64::from(word(header, at));
-    if count(WHOLE_AT) > count(WHOLE_AT + 8) {
+    if number(header, WHOLE_AT) > number(header, WHOLE_AT + 8) {
         return Ok(Outcome::Overflow);
     }
     let header = Header::read(header)?;
     let Header { error, whole, .. } = header;
     Ok(Outcome::Done { error, whole, blocks: header.blocks() })
+}
+
+/// Eight bytes as a number; 0 where there are none.
+fn number(bytes: &[u8], at: usize) -> u64 {
+    u64::from(word(bytes, at + 4)) << 32 | u64::from(word(bytes, at))
 }
 
 /// Four bytes as a number; 0 where there are none.

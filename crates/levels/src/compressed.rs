@@ -63,11 +63,10 @@ fn framed(bytes: &[u8]) -> Result<Vec<u8>> {
         bytes.len().is_multiple_of(element.bytes()) && is_worthwhile(bytes, *element)
     };
     let mut frame = vec![0; FRONT as usize + bytes.len()];
-    let room = lossless_room(bytes.len() as u64) as usize;
     let encoded = match [Element::F32, Element::F64].into_iter().find(suits) {
         Some(element) => {
             let to = &mut frame[FRONT as usize..];
-            let room = room.min(to.len());
+            let room = (lossless_room(bytes.len() as u64, element)? as usize).min(to.len());
             encode_lossless(bytes, element, 1, &mut to[..room])?
         }
         None => None,

@@ -1,6 +1,9 @@
 //! The kernels of compression, compared with the processor's code.
 
-use compression::{decode, encode, encoded_len, Bits, Bound, Element, Header, Outcome, BLOCK};
+use compression::{
+    decode, encode, encode_lossless, encoded_len, lossless_room, Bits, Bound, Element, Header,
+    LosslessHeader, Outcome, BLOCK, GROUP, HEADER_LEN,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -72,6 +75,41 @@ impl Loaded<'_> {
         unsafe {
             let encoded = (from.address(), &header);
             self.kernels.decompress(&self.stream, encoded, to.address() + skip).unwrap();
+        }
+        let mut content = self.get(to.address() + skip, len + 8);
+        assert_eq!(content.split_off(len as usize), [0xcd; 8]);
+        let wrong = self.get(Compression::wrong(from.address()), 4);
+        (content, u32::from_le_bytes(wrong.try_into().unwrap()))
+    }
+}
+
+impl Loaded<'_> {
+    /// The same without loss; `None`: there is not so much room, and nothing is written behind it.
+    fn encode_lossless(&self, content: &[u8], element: Element, room: u64) -> Option<Vec<u8>> {
+        let (len, skip) = (content.len() as u64, element.bytes() as u64);
+        let from = self.put(content, skip);
+        let to = self.put(&vec![0xab; room as usize + 64], 0);
+        // SAFETY: both have as many bytes, until the stream was waited for.
+        unsafe {
+            let (from, to) = ((from.address() + skip, len), (to.address(), room));
+            self.kernels.compress_lossless(&self.stream, from, element, to).unwrap();
+        }
+        let mut found = self.get(to.address(), room + 64);
+        assert_eq!(found.split_off(room as usize), [0xab; 64]);
+        let stored = u64::from_le_bytes(found[24..32].try_into().unwrap());
+        found.truncate(stored as usize);
+        (stored <= room).then_some(found)
+    }
+
+    fn decode_lossless(&self, encoded: &[u8]) -> (Vec<u8>, u32) {
+        let header = LosslessHeader::read(encoded).unwrap();
+        let (len, skip) = (header.content_len, header.element.bytes() as u64);
+        let from = self.put(encoded, 0);
+        let to = self.put(&vec![0xcd; len as usize + 8], skip);
+        // SAFETY: as above.
+        unsafe {
+            let encoded = (from.address(), &header);
+            self.kernels.decompress_lossless(&self.stream, encoded, to.address() + skip).unwrap();
         }
         let mut content = self.get(to.address() + skip, len + 8);
         assert_eq!(content.split_off(len as usize), [0xcd; 8]);
@@ -210,6 +248,116 @@ fn blocks_that_mean_nothing_are_counted() {
             let (found, wrong) = loaded.decode(&encoded);
             assert_eq!(wrong, 2);
             assert!(found == expected);
+        }
+    });
+}
+
+/// Values of which runs have so many bits that differ, or are 0.
+fn runs_of_bits() -> impl Strategy<Value = (Element, Vec<u8>)> {
+    let run = (0..=64_u32, 1..700_usize, any::<u64>());
+    let element = prop::sample::select(&[Element::F32, Element::F64][..]);
+    (element, 0..9000_usize, prop::collection::vec(run, 0..30)).prop_map(|(element, len, runs)| {
+        let values = runs.into_iter().flat_map(|(free, len, base)| {
+            let mut state = base;
+            (0..len).map(move |_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+                let random = state ^ state >> 29;
+                match free {
+                    64 => random,
+                    0 => base & (base << 3 & 1).wrapping_neg(),
+                    free => base >> free << free | random >> (64 - free),
+                }
+            })
+        });
+        let bytes = element.bytes();
+        let all = values.take(len).flat_map(|value| value.to_le_bytes()[..bytes].to_vec());
+        (element, all.collect())
+    })
+}
+
+/// Catches bytes other than the processor's, in either direction, and a byte too many.
+#[test]
+fn the_device_encodes_without_loss_as_the_processor_does() {
+    on_each(&[software], |given| {
+        let loaded = Loaded::of(given);
+        let same = |(element, content): (Element, Vec<u8>)| {
+            let mut expected = vec![0; 2000 + content.len() * 9 / 8];
+            let len = encode_lossless(&content, element, 1, &mut expected).unwrap().unwrap();
+            expected.truncate(len as usize);
+            let found = loaded.encode_lossless(&content, element, len);
+            prop_assert!(found.as_ref() == Some(&expected));
+            prop_assert!(loaded.decode_lossless(&expected) == (content.clone(), 0));
+            let header = LosslessHeader::read(&expected).unwrap();
+            if header.payload().unwrap() < len {
+                prop_assert_eq!(loaded.encode_lossless(&content, element, len - 1), None);
+            }
+            Ok(())
+        };
+        let config = Config { cases: 64, failure_persistence: None, ..Config::default() };
+        TestRunner::new(config).run(&runs_of_bits(), same).unwrap();
+    });
+}
+
+/// Catches a group that begins elsewhere than where the one before ends.
+#[test]
+fn many_groups_are_encoded_without_loss() {
+    on_each(&[software], |given| {
+        let loaded = Loaded::of(given);
+        for element in [Element::F32, Element::F64] {
+            let values = (0..(3 * GROUP + 5) * BLOCK + 3).map(|n| match n / 10_000 % 2 {
+                0 => 0.0,
+                _ => (n as f64 * 0.001).sin(),
+            });
+            let content: Vec<u8> = match element {
+                Element::F32 => values.flat_map(|x| (x as f32).to_le_bytes()).collect(),
+                Element::F64 => values.flat_map(f64::to_le_bytes).collect(),
+            };
+            let room = lossless_room(content.len() as u64, element).unwrap();
+            let mut expected = vec![0; room as usize];
+            let len = encode_lossless(&content, element, 1, &mut expected).unwrap().unwrap();
+            expected.truncate(len as usize);
+            assert!(loaded.encode_lossless(&content, element, room) == Some(expected.clone()));
+            assert!(loaded.decode_lossless(&expected) == (content, 0));
+        }
+    });
+}
+
+/// Catches a read that hostile codes or places lead elsewhere, and damage that is not counted.
+#[test]
+fn damage_of_what_has_no_loss_is_counted() {
+    on_each(&[software], |given| {
+        let loaded = Loaded::of(given);
+        for element in [Element::F32, Element::F64] {
+            let values = (0..2 * GROUP * BLOCK).map(|n| (n as f64 * 0.01).sin());
+            let content: Vec<u8> = match element {
+                Element::F32 => values.flat_map(|x| (x as f32).to_le_bytes()).collect(),
+                Element::F64 => values.flat_map(f64::to_le_bytes).collect(),
+            };
+            let mut good = vec![0; content.len() * 9 / 8];
+            let len = encode_lossless(&content, element, 1, &mut good).unwrap().unwrap();
+            good.truncate(len as usize);
+            let table = LosslessHeader::read(&good).unwrap().table() as usize;
+            let code = |at: usize, code: u8| (HEADER_LEN + at, vec![code]);
+            let place =
+                |group: usize, place: u64| (table + 8 * group, place.to_le_bytes().to_vec());
+            let damages = [
+                code(5, 99),
+                code(70, 0),
+                code(2 * GROUP - 1, 1),
+                place(0, 8),
+                place(1, u64::MAX - 7),
+                place(1, len),
+                place(1, 1003),
+                place(0, 0),
+            ];
+            for (at, bytes) in damages {
+                let mut damaged = good.clone();
+                assert_ne!(damaged[at..at + bytes.len()], bytes);
+                damaged[at..at + bytes.len()].copy_from_slice(&bytes);
+                assert!(decode(&damaged, &mut vec![0; content.len()], 1).is_err());
+                let (_, wrong) = loaded.decode_lossless(&damaged);
+                assert!(wrong > 0, "byte {at}");
+            }
         }
     });
 }

@@ -90,8 +90,8 @@ fn what(
     let opened = subject.opened;
     let mut stored = vec![0; region.size as usize];
     image.content.read_exact_at(&opened.file, &mut stored, region.offset, &opened.path)?;
-    let header = compression::Header::read(&stored).with_context(within)?;
-    let fits = header.content_len == all && header.encoded_len()? == region.size;
+    let header = compression::AnyHeader::read(&stored).with_context(within)?;
+    let fits = header.content_len() == all && header.encoded_len()? == region.size;
     ensure!(fits, "{}: it is no compressed region of {all} bytes", within());
     let mut bytes = vec![0; all as usize];
     compression::decode(&stored, &mut bytes, usable_cpus()).with_context(within)?;

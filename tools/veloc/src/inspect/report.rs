@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{ensure, Context as _, Result};
-use compression::{Header, HEADER_LEN};
+use compression::{AnyHeader, HEADER_LEN};
 use errors::ErrorKind;
 use format::checksum;
 use format::delta::DeltaTable;
@@ -85,6 +85,15 @@ pub(super) struct CompressedReport {
     pub uncompressed_bytes: u64,
     /// Of an element of the array.
     pub element_bytes: usize,
+    /// Whether all bits come back.
+    pub lossless: bool,
+    #[serde(flatten)]
+    pub bounded: Option<BoundedReport>,
+}
+
+/// How it is compressed within a bound.
+#[derive(Debug, Serialize)]
+pub(super) struct BoundedReport {
     /// Of each value.
     pub bits: u32,
     /// The most by which a value may differ from what it was, and the most by which one does.
@@ -237,34 +246,46 @@ impl CompressedReport {
         let mut head = vec![0; region.size.min(HEADER_LEN as u64) as usize];
         said.content.read_exact_at(file, &mut head, region.offset, path)?;
         let within = || format!("{}: region {id}", path.display());
-        let head = Header::read(&head).with_context(within)?;
+        let head = AnyHeader::read(&head).with_context(within)?;
         ensure!(
-            head.content_len == decoded && head.encoded_len()? == region.size,
+            head.content_len() == decoded && head.encoded_len()? == region.size,
             "{}: it is of {} bytes, and the file's header says {decoded}",
             within(),
-            head.content_len
+            head.content_len()
         );
         Ok(Some(CompressedReport {
             uncompressed_bytes: decoded,
-            element_bytes: head.element.bytes(),
-            bits: head.bits.number(),
-            bound: head.bound,
-            error: head.error,
-            whole_blocks: head.whole,
+            element_bytes: match head {
+                AnyHeader::Bounded(head) => head.element.bytes(),
+                AnyHeader::Lossless(head) => head.element.bytes(),
+            },
+            lossless: matches!(head, AnyHeader::Lossless(_)),
+            bounded: match head {
+                AnyHeader::Bounded(head) => Some(BoundedReport {
+                    bits: head.bits.number(),
+                    bound: head.bound,
+                    error: head.error,
+                    whole_blocks: head.whole,
+                }),
+                AnyHeader::Lossless(_) => None,
+            },
         }))
     }
 
     fn text(&self) -> String {
-        format!(
-            "{} without compression; {} bits of each value of {} bytes, {} kept whole; a value differs by at most {:e} \
-             (the bound is {:e})",
-            output::bytes(self.uncompressed_bytes),
-            self.bits,
-            self.element_bytes,
-            output::count(self.whole_blocks as usize, "block is", "blocks are"),
-            self.error,
-            self.bound
-        )
+        let all = output::bytes(self.uncompressed_bytes);
+        match &self.bounded {
+            None => format!("{all} without compression; lossless, values of {} bytes", self.element_bytes),
+            Some(bounded) => format!(
+                "{all} without compression; {} bits of each value of {} bytes, {} kept whole; a value differs by at most \
+                 {:e} (the bound is {:e})",
+                bounded.bits,
+                self.element_bytes,
+                output::count(bounded.whole_blocks as usize, "block is", "blocks are"),
+                bounded.error,
+                bounded.bound
+            ),
+        }
     }
 }
 

@@ -145,15 +145,12 @@ template <typename T>
 int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size, T *) = delete;
 #endif
 
-/**
- * As VELOC_Mem_protect with four arguments. `may_compress` permits to store the region compressed; the library
- * does as the key `compress` says, with or without it.
- */
+/** As VELOC_Mem_protect with four arguments, and VELOC_Mem_may_compress. */
 static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size,
                                     bool may_compress)
 {
-    (void)may_compress;
-    return VELOC_Mem_protect(id, ptr, count, base_size);
+    const int result = VELOC_Mem_protect(id, ptr, count, base_size);
+    return result == VELOC_SUCCESS ? VELOC_Mem_may_compress(id, may_compress) : result;
 }
 
 /** The same with flags and a release routine, as VELOC_Mem_protect_flags. */
@@ -161,9 +158,9 @@ static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base
                                     bool may_compress, unsigned int flags,
                                     release_routine release = NULL)
 {
-    (void)may_compress;
-    return VELOC_Mem_protect_guarded(id, ptr, count, base_size, flags, release,
-                                     veloc_call_release);
+    const int result = VELOC_Mem_protect_guarded(id, ptr, count, base_size, flags, release,
+                                                 veloc_call_release);
+    return result == VELOC_SUCCESS ? VELOC_Mem_may_compress(id, may_compress) : result;
 }
 
 /** As VELOC_Prefetch_enqueue with two arguments: the whole checkpoint is hinted, not `region` alone. */
