@@ -309,20 +309,24 @@ int VELOC_Mem_capture(int id,
                       int mode);
 
 /**
- * Has checkpoints take a region of floats or doubles with fewer bits, within a bound on the error, until it is unprotected.
+ * Has checkpoints take a region of floats or doubles with fewer bits, within a bound on the error or without loss, until it
+ * is unprotected.
  *
  * Blocks of 64 values have one step and 8, 12 or 16 bits for each value. The largest error of each block is computed as it
  * is made, and a block beyond the bound is kept whole, as are those with infinities and NaN; a region with too many of
  * them is taken whole. So after a restart each value is within the bound of what it was. Other readers of VELOC's files
  * refuse one that has such a region.
  *
- * Device memory is compressed on the device, where the call takes memory for it; managed memory is taken as it is.
+ * Device memory is compressed on the device, where the call takes memory for it, within a bound alone; managed memory is
+ * taken as it is.
  *
  * @param id     the region, which is protected, with elements of 4 bytes (float) or 8 (double)
  * @param mode   VELOC_COMPRESS_8, VELOC_COMPRESS_12 or VELOC_COMPRESS_16, to which VELOC_COMPRESS_RELATIVE may be added;
- *               VELOC_COMPRESS_NONE: it is taken as it is
+ *               VELOC_COMPRESS_LOSSLESS: all bits come back, and the region is taken as it is where that saves less than an
+ *               eighth; VELOC_COMPRESS_NONE: it is taken as it is
  * @param bound  the most by which a value may differ after a restart, above 0; with VELOC_COMPRESS_RELATIVE, as a part of the
- *               largest absolute value of the region, at least 2 to the power of minus the bits
+ *               largest absolute value of the region, at least 2 to the power of minus the bits; 0 with
+ *               VELOC_COMPRESS_LOSSLESS
  * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region, mode or bound, the region is an object or of other
  *         elements, the job has `incremental = true`, or the driver cannot load what compresses device memory
  *
@@ -331,6 +335,21 @@ int VELOC_Mem_capture(int id,
 int VELOC_Mem_compress(int id,
                        int mode,
                        double bound);
+
+/**
+ * Permits to compress a region without loss (VELOC_COMPRESS_LOSSLESS) in checkpoints, or takes that back: the fifth
+ * argument of VELOC_Mem_protect in C++. It is done where it needs no other promise: not of elements of other sizes than 4 and
+ * 8, of VELOC_READ_ONLY regions, of those that host_capture takes otherwise than by a copy, nor with `incremental = true` or
+ * `stream_ordered = true`. VELOC_Mem_compress goes before it.
+ *
+ * @param id   the region, which is protected
+ * @param may  whether it may be compressed
+ * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region
+ *
+ * Source: an addition of this library, for `should_compress` of later prototypes.
+ */
+int VELOC_Mem_may_compress(int id,
+                           int may);
 
 /**
  * Ends the protection of a region. Checkpoints that have it keep it.
@@ -800,15 +819,12 @@ template <typename T>
 int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size, T *) = delete;
 #endif
 
-/**
- * As VELOC_Mem_protect with four arguments. `may_compress` permits to store the region compressed; the library
- * does as the key `compress` says, with or without it.
- */
+/** As VELOC_Mem_protect with four arguments, and VELOC_Mem_may_compress. */
 static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size,
                                     bool may_compress)
 {
-    (void)may_compress;
-    return VELOC_Mem_protect(id, ptr, count, base_size);
+    const int result = VELOC_Mem_protect(id, ptr, count, base_size);
+    return result == VELOC_SUCCESS ? VELOC_Mem_may_compress(id, may_compress) : result;
 }
 
 /** The same with flags and a release routine, as VELOC_Mem_protect_flags. */
@@ -816,9 +832,9 @@ static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base
                                     bool may_compress, unsigned int flags,
                                     release_routine release = NULL)
 {
-    (void)may_compress;
-    return VELOC_Mem_protect_guarded(id, ptr, count, base_size, flags, release,
-                                     veloc_call_release);
+    const int result = VELOC_Mem_protect_guarded(id, ptr, count, base_size, flags, release,
+                                                 veloc_call_release);
+    return result == VELOC_SUCCESS ? VELOC_Mem_may_compress(id, may_compress) : result;
 }
 
 /** As VELOC_Prefetch_enqueue with two arguments: the whole checkpoint is hinted, not `region` alone. */

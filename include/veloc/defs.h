@@ -80,6 +80,11 @@
 #define VELOC_COMPRESS_NONE 0
 
 /**
+ * How a region is compressed: without loss.
+ */
+#define VELOC_COMPRESS_LOSSLESS 64
+
+/**
  * How a region is compressed: 8 bits of each value, within a bound.
  */
 #define VELOC_COMPRESS_8 8

@@ -41,6 +41,8 @@
 mod block;
 mod decode;
 mod delta;
+#[cfg(target_arch = "x86_64")]
+mod delta_avx2;
 mod encode;
 mod header;
 mod lossless;

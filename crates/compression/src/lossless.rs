@@ -33,6 +33,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use errors::{Error, Result};
 
 use crate::delta::{self, Raw, Word};
+#[cfg(target_arch = "x86_64")]
+use crate::delta_avx2::unpack_avx2;
 use crate::header::{corrupt, take, Element, ALIGNMENT, BLOCK, HEADER_LEN, MAGIC};
 use crate::pieces::each;
 
@@ -340,7 +342,25 @@ macro_rules! for_wide_registers {
 }
 for_wide_registers!(group_codes, group_codes_plain(content: &[u8], codes: &mut [u8]) -> usize);
 for_wide_registers!(pack_group, pack_group_plain(content: &[u8], codes: &[u8], to: &mut [u8]));
-for_wide_registers!(unpack_group, unpack_group_plain(content: &mut [u8], codes: &[u8], from: &[u8]));
+
+/// Decodes a group's blocks, from as many bytes as their codes say.
+pub(crate) fn unpack_group<W: Word<E>, const E: usize>(
+    content: &mut [u8],
+    codes: &[u8],
+    from: &[u8],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        #[target_feature(enable = "avx2")]
+        fn wide<W: Word<E>, const E: usize>(content: &mut [u8], codes: &[u8], from: &[u8]) {
+            let unpack = |code, from: &_, block: &mut _| unpack_avx2::<W, E>(code, from, block);
+            unpack_group_by::<E>(content, codes, from, unpack);
+        }
+        // SAFETY: the processor has what the function needs.
+        return unsafe { wide::<W, E>(content, codes, from) };
+    }
+    unpack_group_by::<E>(content, codes, from, delta::unpack::<W, E>);
+}
 
 /// The last block, with zeros for what it lacks; `None`: there is no such.
 fn filled<const E: usize>(partial: &[[u8; E]]) -> Option<Raw<E>> {
@@ -379,16 +399,17 @@ pub(crate) fn pack_group_plain<W: Word<E>, const E: usize>(
 }
 
 #[inline(always)]
-pub(crate) fn unpack_group_plain<W: Word<E>, const E: usize>(
+pub(crate) fn unpack_group_by<const E: usize>(
     content: &mut [u8],
     codes: &[u8],
     mut from: &[u8],
+    unpack: impl Fn(u8, &[u8], &mut Raw<E>),
 ) {
     let (blocks, partial) = content.as_chunks_mut::<E>().0.as_chunks_mut::<BLOCK>();
     let mut last = [[0; E]; BLOCK];
     for (block, code) in blocks.iter_mut().chain([&mut last]).zip(codes) {
         let (own, rest) = from.split_at(delta::len::<E>(*code).unwrap_or(0));
-        delta::unpack::<W, E>(*code, own, block);
+        unpack(*code, own, block);
         from = rest;
     }
     partial.copy_from_slice(&last[..partial.len()]);

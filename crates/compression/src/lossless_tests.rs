@@ -168,7 +168,7 @@ fn same_in_all_registers<W: Word<E>, const E: usize>(content: &[u8]) {
     pack_group::<W, E>(content, &plain, &mut other);
     assert!(one == other);
     let [mut back, mut again] = [vec![1; content.len()], vec![2; content.len()]];
-    unpack_group_plain::<W, E>(&mut back, &plain, &one);
+    unpack_group_by::<E>(&mut back, &plain, &one, delta::unpack::<W, E>);
     unpack_group::<W, E>(&mut again, &plain, &one);
     assert!(back == again);
 }

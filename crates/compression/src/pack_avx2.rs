@@ -85,7 +85,7 @@ pub(crate) fn unpack_avx2<const B: usize>(packed: &Packed<B>, integers: &mut [i3
 
 #[target_feature(enable = "avx2")]
 #[inline]
-fn register<T: Copy, const COUNT: usize>(numbers: [T; COUNT]) -> __m256i {
+pub(crate) fn register<T: Copy, const COUNT: usize>(numbers: [T; COUNT]) -> __m256i {
     const { assert!(size_of::<[T; COUNT]>() == size_of::<__m256i>()) };
     // SAFETY: of one size, and a register is any bits.
     unsafe { std::mem::transmute_copy(&numbers) }
