@@ -194,9 +194,23 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
                 })
             });
             let wave = (0..300).flat_map(|n| (n as f32 * 0.1).sin().to_le_bytes());
-            let ways =
-                (0..6).map(|how| [&[how, 252][..], &wave.clone().collect::<Vec<_>>()].concat());
-            encoded.chain(ways).collect()
+            let lossless = [Element::F32, Element::F64].map(|element| {
+                let values =
+                    (0..400).map(|n| if n < 130 { 0.0 } else { (f64::from(n) * 0.1).sin() });
+                let content: Vec<u8> = match element {
+                    Element::F32 => values.flat_map(|x| (x as f32).to_le_bytes()).collect(),
+                    Element::F64 => values.flat_map(f64::to_le_bytes).collect(),
+                };
+                let mut bytes = vec![0; 5000];
+                let len = compression::encode_lossless(&content, element, 1, &mut bytes);
+                bytes.truncate(len.unwrap().unwrap() as usize);
+                bytes
+            });
+            let ways = [0, 1, 2, 3, 4, 5, 64, 65];
+            let ways = ways
+                .into_iter()
+                .map(|how| [&[how, 252][..], &wave.clone().collect::<Vec<_>>()].concat());
+            encoded.chain(lossless).chain(ways).collect()
         }
         other => panic!("{other} has no seeds"),
     }

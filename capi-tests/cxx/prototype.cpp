@@ -6,6 +6,7 @@
  * `turned`: restarts to memory that is lent. `figures`: the line of VELOC_Cleanup with two arguments.
  */
 #include <functional>
+#include <vector>
 
 #define VELOC_NO_MPI
 #include "check.hpp"
@@ -32,8 +33,42 @@ static void take_and_change(memory &a, int version, const std::string &name = "x
     a.fill(77);
 }
 
+/* `should_compress` is lossless, and `false` takes it back. */
+static void permitted()
+{
+    std::vector<float> field(1 << 16);
+    const auto compressed = [&](int version) {
+        VELOC_Metrics before, after;
+        EQUAL(VELOC_Get_metrics(&before, sizeof before), VELOC_SUCCESS);
+        EQUAL(VELOC_Checkpoint("field", version), VELOC_SUCCESS);
+        EQUAL(VELOC_Get_metrics(&after, sizeof after), VELOC_SUCCESS);
+        return after.compress.bytes - before.compress.bytes;
+    };
+    const std::size_t n = field.size(), all = n * sizeof(float);
+    for (std::size_t i = n / 2; i < n; i++)
+        field[i] = static_cast<float>(i) * 0.37f;
+    const std::vector<float> was = field;
+    EQUAL(VELOC_Mem_protect(7, field.data(), n, sizeof(float), true), VELOC_SUCCESS);
+    EQUAL(compressed(1), all);
+    EQUAL(VELOC_Mem_protect(7, field.data(), n, sizeof(float), false), VELOC_SUCCESS);
+    EQUAL(compressed(2), 0);
+    EQUAL(VELOC_Mem_protect(7, field.data(), n, sizeof(float), true, DEFAULT), VELOC_SUCCESS);
+    EQUAL(compressed(3), all);
+    EQUAL(VELOC_Mem_protect(7, field.data(), n, sizeof(float), false, DEFAULT, release), VELOC_SUCCESS);
+    EQUAL(VELOC_Mem_compress(7, VELOC_COMPRESS_LOSSLESS, 0), VELOC_SUCCESS);
+    EQUAL(compressed(4), all);
+    for (int version = 4; version >= 1; version--) {
+        field.assign(n, -1);
+        EQUAL(VELOC_Restart("field", version), VELOC_SUCCESS);
+        CHECK(field == was);
+    }
+    EQUAL(VELOC_Mem_unprotect(7), VELOC_SUCCESS);
+    released = 0;
+}
+
 static void accidents(memory &a)
 {
+    permitted();
     void *const p = a.address();
     int n = 1;
     const unsigned flags = 1;

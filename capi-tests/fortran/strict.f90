@@ -83,7 +83,7 @@ program strict
 
 contains
 
-  ! A region with fewer bits comes back within its bound.
+  ! A region with fewer bits comes back within its bound, and one without loss with all bits.
   subroutine compressed()
     real(c_float), allocatable, target :: wave(:), was(:)
     integer :: i
@@ -97,6 +97,13 @@ contains
     wave = 7
     call VELOC_Restart('wave', 1, err); call ok('VELOC_Restart')
     if (maxval(abs(wave - was)) <= 0 .or. maxval(abs(wave - was)) > 1e-3) call fail('the bound')
+    was(:9999) = 0
+    wave = was
+    call VELOC_Mem_compress(9, VELOC_COMPRESS_LOSSLESS, 0d0, err); call ok('VELOC_COMPRESS_LOSSLESS')
+    call VELOC_Checkpoint('wave', 2, err); call ok('VELOC_Checkpoint')
+    wave = 7
+    call VELOC_Restart('wave', 2, err); call ok('VELOC_Restart')
+    if (any(transfer(wave, [1_c_int32_t]) /= transfer(was, [1_c_int32_t]))) call fail('all bits')
     call VELOC_Mem_unprotect(9, err); call ok('VELOC_Mem_unprotect')
   end subroutine
 

@@ -313,6 +313,19 @@ class Arrays(WithFolder):
             with self.assertRaisesRegex(veloc.Error, "region 7 is not protected"):
                 job.capture(7, "copy")
 
+    def test_compressed_without_loss(self):
+        wave = numpy.zeros(50_000)
+        wave[20_000:] = numpy.sin(numpy.arange(30_000) * 0.01)
+        was = wave.copy()
+        with self.job() as job:
+            job.protect(0, wave)
+            job.compress(0, lossless=True)
+            job.checkpoint("wave", 1)
+            wave[:] = 7
+            job.restart("wave", 1)
+            self.assertEqual(wave.tobytes(), was.tobytes())
+            self.assertLess(job.metrics()["compressed_bytes"], 400_000 * 7 / 8)
+
     def test_compressed_within_its_bound(self):
         wave = numpy.sin(numpy.arange(50_000) * 0.01).astype(numpy.float32)
         was = wave.copy()
@@ -331,6 +344,10 @@ class Arrays(WithFolder):
                 job.compress(0, bits=9, bound=1)
             with self.assertRaisesRegex(veloc.Error, "region 0: .*bound NaN"):
                 job.compress(0, bits=16, bound=float("nan"))
+            with self.assertRaisesRegex(ValueError, "lossless=True has no bits"):
+                job.compress(0, bits=8, lossless=True)
+            with self.assertRaisesRegex(veloc.Error, "region 0: .*bound is 0.5; without loss it is 0"):
+                job.compress(0, bound=0.5, lossless=True)
             job.compress(0, None)
             was = wave.copy()
             job.checkpoint("wave", 2)

@@ -135,6 +135,22 @@ fn without_loss_each_bit_comes_back() {
     }
 }
 
+/// Catches bits that the device loses, bytes that the processor reads otherwise, and a file that has all of them.
+#[test]
+fn the_device_compresses_without_loss() {
+    let small = format!("{KEYS}host_cache_size = 1M\ngpu_cache_size = 2M\n");
+    for (keys, more) in [(KEYS, "lossless=1"), (KEYS, "lossless=2"), (&small, "lossless=1 parts=1")]
+    {
+        let job = Job::new(keys);
+        job.run_device("bounded", &format!("device=1 {more}")).succeed();
+        job.run_device("bounded", "device=1 take=0 lossless=1 managed=1").succeed();
+        fs::remove_dir_all(job.scratch()).unwrap();
+        job.run("bounded", "take=0 lossless=1").succeed();
+        let file = &files(&job.persistent())["wave-0-1.dat"];
+        assert!(file.len() < 70013 * (4 + 8 + 4 + 4) * 7 / 8, "{}", file.len());
+    }
+}
+
 /// Catches a permission that stays when it is taken back, and an order that goes with it.
 #[test]
 fn compression_is_taken_back() {

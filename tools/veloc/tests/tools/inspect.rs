@@ -8,7 +8,7 @@ use std::os::unix::fs::{symlink, PermissionsExt as _};
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 
-use compression::{encode, encoded_len, Bits, Bound, Element};
+use compression::{encode, encode_lossless, encoded_len, Bits, Bound, Element};
 use format::frames::{Codec, Compressor};
 use format::header::{Header, Size};
 use format::identity::Identity;
@@ -83,6 +83,20 @@ fn compressed_regions_are_shown_and_extracted() {
     }
     job.veloc("inspect scratch/wave-3-12.dat --extract 3 --size 40 --output out").success();
     assert_eq!(fs::read(job.path("out")).unwrap(), extracted[..40]);
+    // Without loss.
+    let zeros = [vec![0; 2000], values[..2000].to_vec()].concat();
+    let mut lossless = vec![0; 4000];
+    let stored = encode_lossless(&zeros, element, 1, &mut lossless).unwrap().unwrap();
+    lossless.truncate(stored as usize);
+    let header = Header::new(vec![(3, Size { stored, decoded: Some(4000) })]).unwrap();
+    job.write("scratch/wave-3-13.dat", &[header.encode(), lossless].concat());
+    let found = job.veloc("inspect scratch/wave-3-13.dat --no-checksum --json").json();
+    let said = json!({ "uncompressed_bytes": 4000, "element_bytes": 4, "lossless": true });
+    assert_eq!(found["regions"][0]["compressed"], said);
+    let text = job.veloc("inspect scratch/wave-3-13.dat").success();
+    assert!(text.contains("without compression; lossless, values of 4 bytes"), "{text}");
+    job.veloc("inspect scratch/wave-3-13.dat --extract 3 --output out").success();
+    assert_eq!(fs::read(job.path("out")).unwrap(), zeros);
     // Its own header.
     file[48 + 3] ^= 1;
     job.write("scratch/wave-3-12.dat", &file);
