@@ -317,8 +317,7 @@ int VELOC_Mem_capture(int id,
  * them is taken whole. So after a restart each value is within the bound of what it was. Other readers of VELOC's files
  * refuse one that has such a region.
  *
- * Device memory is compressed on the device, where the call takes memory for it, within a bound alone; managed memory is
- * taken as it is.
+ * Device memory is compressed on the device, where the call takes memory for it; managed memory is taken as it is.
  *
  * @param id     the region, which is protected, with elements of 4 bytes (float) or 8 (double)
  * @param mode   VELOC_COMPRESS_8, VELOC_COMPRESS_12 or VELOC_COMPRESS_16, to which VELOC_COMPRESS_RELATIVE may be added;

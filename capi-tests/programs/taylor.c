@@ -11,7 +11,7 @@
  *   forward N M     forward steps of this call, and slots that they had
  *   rest H R        |J(u + H d) - J(u) - H g.d| for smaller and smaller H
  *
- *   bits=0      the states are not compressed
+ *   bits=0      the states are not compressed; 64: without loss
  *   kill=STEP   kills itself when the adjoint comes to this step
  *   device=1    the state is in device memory, with a copy on the host that computes
  *   refuse=1    what cannot be, instead

@@ -353,7 +353,8 @@ int VELOC_Adjoint_protect(int what,
  * In the room that `slots` states would take as they are, the run keeps as many as have room there when they are
  * compressed; a line of the log tells how many, and how many forward steps that saves. Steps that are computed from a
  * restored state begin with one that is within the bound of what it was: so VELOC_VERIFY_REPLAY is not possible, and the
- * gradient is that of such states. Only states are compressed, as the adjoint is the result.
+ * gradient is that of such states. Only states are compressed, as the adjoint is the result. With VELOC_COMPRESS_LOSSLESS
+ * they take less room, but the run keeps no more of them: how much less is not known ahead.
  *
  * @param id     as VELOC_Adjoint_protect, of VELOC_ADJOINT_STATE
  * @param mode   as VELOC_Mem_compress

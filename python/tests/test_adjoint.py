@@ -134,6 +134,11 @@ class Results(WithFolder):
         numpy.testing.assert_allclose(problem.gradient, exact.gradient, rtol=2e-2)
         self.assertFalse(numpy.array_equal(problem.gradient, exact.gradient))
         self.assertLess(problem.forwards, exact.forwards * 0.7)
+        lossless = Growth(STEPS)
+        lossless.field, lossless.gradient = numpy.linspace(0.2, 0.8, 4000), numpy.zeros(4000)
+        with self.job():
+            self.assertTrue(lossless.run(compress={0: {"lossless": True}}))
+        numpy.testing.assert_array_equal(lossless.gradient, exact.gradient)
         for how, error in ({"bits": 9}, ValueError), ({"bits": 8, "bound": -1}, veloc.Error), ({"size": 1}, TypeError):
             with self.subTest(how), self.job(), self.assertRaises(error):
                 Growth(STEPS).run(compress={0: {"bits": 8, "bound": 1} | how})

@@ -63,6 +63,10 @@ fn the_gradient_is_as_exact_as_the_bound() {
     assert!(exact.error == 0.0, "{}", exact.error);
     assert_eq!(exact.forward, steps(10));
     assert!(orders(&exact).len() >= 4 && orders(&exact).iter().all(|order| *order > 1.9));
+    // Without loss nothing is known of the room, and nothing of the gradient is lost.
+    let lossless = seen(&Job::new(KEYS).run("taylor", "bits=64 bound=0 check=1").succeed().stdout);
+    assert!(lossless.error == 0.0, "{}", lossless.error);
+    assert_eq!((lossless.forward, lossless.rests), (exact.forward, exact.rests));
     let mut errors = Vec::new();
     use compression::Bits;
     for (bits, kind, bound) in

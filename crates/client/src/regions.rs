@@ -358,7 +358,7 @@ impl Group {
             new.terms.capture = old.terms.capture;
             new.terms.may_compress = old.terms.may_compress;
             if new.element == old.element {
-                new.terms.compression = old.terms.compression.clone();
+                new.terms.compression = old.terms.compression;
             }
             if self.uses.get() == 0 {
                 new.earlier = match old.earlier {
