@@ -155,7 +155,7 @@ fn encode_block<R: Real<E>, const E: usize, const B: usize>(
 
 /// Has the processor fetch what lies a page behind these values: it does so by itself within a page alone.
 #[inline(always)]
-fn fetch_ahead<const E: usize>(values: &[[u8; E]]) {
+pub(crate) fn fetch_ahead<const E: usize>(values: &[[u8; E]]) {
     #[cfg(target_arch = "x86_64")]
     for line in values.as_flattened().chunks(64) {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};

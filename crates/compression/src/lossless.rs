@@ -32,6 +32,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use errors::{Error, Result};
 
+use crate::block::fetch_ahead;
 use crate::delta::{self, Raw, Word};
 #[cfg(target_arch = "x86_64")]
 use crate::delta_avx2::unpack_avx2;
@@ -378,6 +379,7 @@ pub(crate) fn group_codes_plain<W: Word<E>, const E: usize>(
     let (blocks, partial) = content.as_chunks::<E>().0.as_chunks::<BLOCK>();
     let mut len = 0;
     for (block, to) in blocks.iter().chain(&filled(partial)).zip(codes) {
+        fetch_ahead(block);
         *to = delta::code::<W, E>(block);
         len += delta::len::<E>(*to).unwrap_or(0);
     }
