@@ -152,8 +152,9 @@ pub(crate) fn delta(input: &[u8]) {
     }
 }
 
-/// The first bytes of a file of arrays, one behind the other: two roots, a mark, a table. Sums are made right, or nothing
-/// else would be looked at. What is accepted lies in the file, each array by itself, and would be written the same.
+/// The first bytes of a file of arrays, one behind the other: two roots, a mark, a table. Sums are made right, or
+/// nothing else would be looked at. What is accepted lies in the file, each array by itself, and would be written the
+/// same.
 pub(crate) fn arrays(input: &[u8]) {
     let mut bytes = input.to_vec();
     bytes.resize(bytes.len().max(2 * ROOT_LEN + MARK_LEN), 0);
@@ -318,7 +319,8 @@ pub(crate) fn schedule(input: &[u8]) {
 }
 
 /// An encoded array, whose length is made right; what is accepted decodes block by block to the same. Then an array,
-/// whose first two bytes say how it is encoded: its largest error is the one that is told, within the bound; or it has none.
+/// whose first two bytes say how it is encoded: its largest error is the one that is told, within the bound; or it
+/// has none.
 pub(crate) fn encoded(input: &[u8]) {
     if let Ok(header) = LosslessHeader::read(input) {
         // No more than what is there can mean, whatever the header claims.

@@ -125,8 +125,8 @@ impl Buffers {
         Ok(None)
     }
 
-    /// [`Buffers::encode`] of a region that may be encoded, and for which nobody has asked: what the device cannot do is no
-    /// error.
+    /// [`Buffers::encode`] of a region that may be encoded, and for which nobody has asked: what the device cannot do
+    /// is no error.
     ///
     /// # Errors
     /// It is not there any more.

@@ -21,12 +21,12 @@
 //! | 8 for each 1,024 blocks | where the first of them begins, in bytes from the start |
 //! | the rest | the blocks, one behind the other |
 //!
-//! - A code of 0: all bits are 0, and the block has no bytes. From 1 to 8 E: it is 1 more than the bits of a difference,
-//!   B; the block has E bytes, its first value, turned, and 8 B with 64 differences, of which the first is 0. 8 E + 1: it
-//!   is as it was. Values that the last block lacks count as 0.
+//! - A code of 0: all bits are 0, and the block has no bytes. From 1 to 8 E: it is 1 more than the bits of a
+//!   difference, B; the block has E bytes, its first value, turned, and 8 B with 64 differences, of which the first
+//!   is 0. 8 E + 1: it is as it was. Values that the last block lacks count as 0.
 //! - The differences i, i + 8, ... are packed one behind the other, from the lowest bit on; so there are 8 lanes, of B
-//!   bytes each. They lie word by word, of E bytes: the first word of each lane, then the second; then the bytes that are no
-//!   whole word, byte by byte likewise.
+//!   bytes each. They lie word by word, of E bytes: the first word of each lane, then the second; then the bytes that
+//!   are no whole word, byte by byte likewise.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -134,8 +134,8 @@ impl LosslessHeader {
     }
 }
 
-/// The room for an array of `content` bytes when it is encoded: it has to save an eighth. A few blocks do not; then this
-/// may be more than `content`.
+/// The room for an array of `content` bytes when it is encoded: it has to save an eighth. A few blocks do not; then
+/// this may be more than `content`.
 ///
 /// # Errors
 /// [`Invalid`](errors::ErrorKind::Invalid): the array is no whole number of values.
@@ -160,8 +160,8 @@ fn seems_worthwhile<W: Word<E>, const E: usize>(content: &[u8]) -> bool {
     lens.sum::<usize>() <= all / 8 * 7
 }
 
-/// Encodes an array, which need not be aligned, into the beginning of `out`, with so many threads. Returns how many bytes
-/// it has; `None`: `out` has fewer. The same array becomes the same bytes with any number of threads.
+/// Encodes an array, which need not be aligned, into the beginning of `out`, with so many threads. Returns how many
+/// bytes it has; `None`: `out` has fewer. The same array becomes the same bytes with any number of threads.
 ///
 /// # Errors
 /// [`Invalid`](errors::ErrorKind::Invalid): the array is no whole number of values.

@@ -191,8 +191,8 @@ fn field(element: Element, values: usize) -> Vec<u8> {
     values.flat_map(|value| value.to_le_bytes()[..element.bytes()].to_vec()).collect()
 }
 
-/// Catches groups in the order of threads, one that is cut in the wrong place, and a thread that waits for ever where there
-/// is no room.
+/// Catches groups in the order of threads, one that is cut in the wrong place, and a thread that waits for ever where
+/// there is no room.
 #[test]
 fn any_number_of_threads_makes_the_same() {
     for element in [Element::F32, Element::F64] {

@@ -1,7 +1,8 @@
 //! `veloc-bench snapshot --parts encoded`: how long an array of single precision takes to be encoded within an error
 //! bound or without loss, and decoded, beside a copy of it by as many threads.
 //!
-//! Values are a wave, and bounds so wide that no block is kept whole. What is encoded without loss is 0 in its first part.
+//! Values are a wave, and bounds so wide that no block is kept whole. What is encoded without loss is 0 in its first
+//! part.
 
 use std::collections::BTreeMap;
 use std::slice;
