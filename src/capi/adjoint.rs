@@ -210,7 +210,8 @@ fn name_of(what: c_int, id: c_int) -> Result<String> {
 /// callback `protect` of VELOC_Adjoint_run, once the region is protected.
 ///
 /// In the room that `slots` states would take as they are, the run keeps as many as have room there when they are
-/// compressed; a line of the log tells how many, and how many forward steps that saves. Steps that are computed from a
+/// compressed; a line of the log tells how many, and how many forward steps that saves. A state that does not fit its bits is
+/// stored as it is, and takes more than its part of that room. Steps that are computed from a
 /// restored state begin with one that is within the bound of what it was: so VELOC_VERIFY_REPLAY is not possible, and the
 /// gradient is that of such states. Only states are compressed, as the adjoint is the result. With VELOC_COMPRESS_LOSSLESS
 /// they take less room, but the run keeps no more of them: how much less is not known ahead.
