@@ -5,11 +5,12 @@
 use crate::place::Place;
 use crate::Engine;
 use catalog::level::{self, LevelSpec, GRANULE};
+use catalog::state::StoreResult;
 use catalog::{Level, Part};
 use config::Config;
 use errors::Result;
 use levels::compressed::CompressedMemory;
-use levels::store::Store;
+use levels::store::{Room, Store};
 use proptest::prelude::*;
 use recovery::Process;
 use std::collections::BTreeMap;
@@ -61,7 +62,10 @@ fn most_room(steps: &[Step]) -> u64 {
 
 /// The room that bytes take, which the host buffer passes in pieces.
 fn takes(bytes: &[u8]) -> u64 {
-    CompressedMemory::stored_len(bytes).unwrap().next_multiple_of(GRANULE)
+    let (memory, mut full) = (CompressedMemory::reserve(GRANULE).unwrap(), |_| None);
+    let stored = memory.write(&mut Room::new(&[], &mut full), bytes).unwrap();
+    let StoreResult::Full(needs) = stored else { panic!("no byte has room") };
+    needs.next_multiple_of(GRANULE)
 }
 
 pub(super) fn take(engine: &Engine, version: i32, bytes: &[u8]) -> Result<()> {
