@@ -9,7 +9,8 @@ use super::constants::{
     VELOC_COMPRESS_NONE, VELOC_COMPRESS_RELATIVE,
 };
 use super::{VELOC_Flags, VELOC_CAPTURE_AUTO, VELOC_SUCCESS};
-use client::regions::{Encoding, ProtectedMemory, Terms};
+use client::regions::ProtectedMemory;
+use client::terms::{Encoding, Terms};
 use compression::{Bits, Bound};
 use engine::deferred::Release;
 use errors::{Error, Result};
@@ -210,7 +211,7 @@ fn protect(
             read_only: flags == VELOC_Flags::VELOC_READ_ONLY as c_uint,
             capture: None,
             release: release.map(|routine| Arc::new(routine) as Arc<dyn Release>),
-            compression: None,
+            encoding: None,
             may_compress: false,
         };
         let address = ptr as u64;

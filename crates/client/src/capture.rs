@@ -84,7 +84,13 @@ impl Taking<'_> {
                 Protected::Memory(memory) => {
                     look_at(engine.files(), *id, memory, regions, !marked && memory.is_new(uses));
                     let mut place = call.place(*id, memory, memory.len)?;
-                    let asked = memory.terms.compression;
+                    let asked = memory.asked();
+                    if asked.is_none() && memory.terms.encoding.is_some() {
+                        engine.files().warnings().once(format!(
+                            "region {id}: its elements have {} bytes now, so it is taken as it is, and not compressed",
+                            memory.element
+                        ));
+                    }
                     let small = asked.map_or(Ok(None), |how| buffers.encode(engine, place, &how));
                     if let Some((small, buffer)) = small? {
                         encoded.push(buffer);

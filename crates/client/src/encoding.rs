@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::recovering::zeros;
-use super::regions::{Compression, Encoding};
+use super::terms::{Compression, Encoding};
 use catalog::Region;
 use compression::{
     decode, encode, encode_lossless, encoded_len, is_worthwhile, lossless_room, AnyHeader, Outcome,

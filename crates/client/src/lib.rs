@@ -6,7 +6,7 @@
 //! | file | has |
 //! | --- | --- |
 //! | `checkpoint`, `restart`, `routed` | the order of calls; `phase`: what is open |
-//! | [`protection`], [`regions`] | what is protected; `under_way`: what must stay so; [`memory`]: of which kind it is |
+//! | [`protection`], [`regions`], [`terms`] | what is protected, on which terms; `under_way`: what must stay so; [`memory`]: of which kind it is |
 //! | `capture`, `way`, `guards` | captures what is protected, in which way, and what can hardly be meant |
 //! | `deltas`, `incremental` | what has changed, in place of whole regions |
 //! | `encoding` | encoded bytes, in place of whole regions |
@@ -26,6 +26,7 @@ pub mod memory;
 pub mod message_files;
 pub mod protection;
 pub mod regions;
+pub mod terms;
 pub mod versions;
 
 mod capture;

@@ -10,7 +10,8 @@ use super::deltas;
 use super::guards::look_at_empty;
 use super::memory::CallMemory;
 use super::messages::{self, MessageLog};
-use super::regions::{Encoding, Protected, ProtectedMemory, Regions};
+use super::regions::{Protected, ProtectedMemory, Regions};
+use super::terms::Encoding;
 use super::under_way::UnderWay;
 use super::Selection;
 use catalog::{Part, MESSAGES};
@@ -234,8 +235,7 @@ impl Protecting<'_> {
     fn prepare_compression(&self, group: Option<&str>, id: i32) -> Result<()> {
         let region = self.protection.regions.get(group).and_then(|group| group.get(id));
         let Some(Protected::Memory(memory)) = region else { return Ok(()) };
-        let Some(how) = memory.terms.compression.as_ref().filter(|_| memory.part == Part::Device)
-        else {
+        let Some(how) = memory.asked().filter(|_| memory.part == Part::Device) else {
             return Ok(());
         };
         let place = CallMemory::new(self.engine).place(id, memory, memory.len)?;

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use super::callbacks::Object;
+use super::terms::{float_of, Compression, Encoding, Terms};
 use super::Selection;
 use catalog::{Part, Region};
-use compression::{encoded_len, Bits, Bound, Element};
-use engine::deferred::Release;
-use engine::device_compression::Way;
+use compression::encoded_len;
 use errors::{Error, ErrorKind, Result};
 use format::mark;
 use os::access::{self, Mappings};
@@ -18,62 +17,6 @@ use policy::capture::Capture;
 
 /// The name that stands for the regions of any checkpoint.
 pub const COMMON: &str = "default";
-
-/// The terms on which a range of memory is protected.
-#[derive(Clone, Debug, Default)]
-pub struct Terms {
-    /// The application leaves the memory as it is until it is released.
-    pub read_only: bool,
-    /// How it is captured, in place of the key `host_capture`.
-    pub capture: Option<Capture>,
-    /// Called once for each checkpoint that the memory is captured into.
-    pub release: Option<Arc<dyn Release>>,
-    /// It is encoded.
-    pub compression: Option<Compression>,
-    /// It may be encoded without loss, where nothing speaks against it.
-    pub may_compress: bool,
-}
-
-/// How an array is encoded.
-#[derive(Clone, Copy, Debug)]
-pub struct Compression {
-    /// Its elements.
-    pub element: Element,
-    /// What becomes of them.
-    pub way: Encoding,
-}
-
-/// What becomes of the values of an array that is encoded.
-#[derive(Clone, Copy, Debug)]
-pub enum Encoding {
-    /// They have so many bits each.
-    Bounded {
-        /// Bits of a value.
-        bits: Bits,
-        /// The most by which a value may change.
-        bound: Bound,
-    },
-    /// They stay as they are, bit by bit.
-    Lossless,
-}
-
-impl Encoding {
-    /// The same for the device.
-    pub(crate) fn on_device(&self) -> Way<'_> {
-        match self {
-            Encoding::Bounded { bits, bound } => Way::Bounded(*bits, bound),
-            Encoding::Lossless => Way::Lossless,
-        }
-    }
-
-    /// The bits of a value; 0 of what has no certain number.
-    pub fn bits(&self) -> u32 {
-        match self {
-            Encoding::Bounded { bits, .. } => bits.number(),
-            Encoding::Lossless => 0,
-        }
-    }
-}
 
 /// One protected region.
 #[derive(Clone, Debug)]
@@ -126,7 +69,7 @@ pub struct ProtectedMemory {
     /// Its bytes.
     pub len: u64,
     /// Bytes of an element.
-    element: usize,
+    pub(crate) element: usize,
     /// The part of a checkpoint that its memory belongs to, as the driver said when it was
     /// protected.
     pub part: Part,
@@ -143,18 +86,15 @@ pub struct ProtectedMemory {
 }
 
 impl ProtectedMemory {
-    /// The floats that its elements are by their size.
-    fn float(&self) -> Option<Element> {
-        match self.element {
-            4 => Some(Element::F32),
-            8 => Some(Element::F64),
-            _ => None,
-        }
+    /// How it is encoded, as asked for. `None` also where its elements are no floats now.
+    pub(crate) fn asked(&self) -> Option<Compression> {
+        let element = float_of(self.element)?;
+        self.terms.encoding.map(|way| Compression { element, way })
     }
 
     /// How it may be encoded although nobody has asked for it.
     pub(crate) fn permitted(&self) -> Option<Compression> {
-        let element = self.float().filter(|_| self.terms.may_compress)?;
+        let element = float_of(self.element).filter(|_| self.terms.may_compress)?;
         Some(Compression { element, way: Encoding::Lossless })
     }
 
@@ -189,7 +129,7 @@ impl ProtectedMemory {
     /// Bytes that checkpoints have of it, if it fits the bits that it is compressed to; without loss they are not known
     /// ahead, and may be all.
     pub(crate) fn stored_len(&self) -> u64 {
-        let len = match self.terms.compression {
+        let len = match self.asked() {
             Some(Compression { element, way: Encoding::Bounded { bits, .. } }) => {
                 encoded_len(self.len, element, bits).ok()
             }
@@ -357,9 +297,7 @@ impl Group {
             }
             new.terms.capture = old.terms.capture;
             new.terms.may_compress = old.terms.may_compress;
-            if new.element == old.element {
-                new.terms.compression = old.terms.compression;
-            }
+            new.terms.encoding = old.terms.encoding;
             if self.uses.get() == 0 {
                 new.earlier = match old.earlier {
                     earlier if old.address == new.address => earlier,
@@ -468,17 +406,17 @@ impl Group {
             }
         };
         let Some(way) = how else {
-            memory.terms.compression = None;
+            memory.terms.encoding = None;
             memory.terms.may_compress = false;
             return Ok(());
         };
-        let Some(element) = memory.float() else {
+        if float_of(memory.element).is_none() {
             let other = memory.element;
             return Err(Error::invalid(format!(
                 "region {id} was protected with elements of {other} bytes: floats (4) and doubles (8) are compressed"
             )));
-        };
-        memory.terms.compression = Some(Compression { element, way });
+        }
+        memory.terms.encoding = Some(way);
         Ok(())
     }
 
