@@ -230,6 +230,8 @@ static void refuse(void)
     REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8 | VELOC_COMPRESS_RELATIVE, 1e-4), "region 0|bound|below one bit");
     REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_LOSSLESS, 1e-3), "region 0|bound is 0.001|without loss it is 0");
     REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_LOSSLESS | VELOC_COMPRESS_RELATIVE, 0), "region 0|mode is 320");
+    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, -1e-300), "region 0|bound -1e-300 ");
+    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8 | VELOC_COMPRESS_RELATIVE, 1), "region 0|bound 1.0 is not below 1");
     REFUSED(VELOC_Mem_compress(PLAIN, VELOC_COMPRESS_LOSSLESS, 0), "region 4|elements of 1 bytes");
     REFUSED(VELOC_Mem_may_compress(77, 1), "region 77");
     OK(VELOC_Mem_may_compress(PLAIN, 1));
@@ -265,6 +267,33 @@ static void take_back(void)
         OK(VELOC_Get_metrics(&after, sizeof after));
         EQUAL(after.compress.bytes - before.compress.bytes, i == 1 ? values * 12 : values * 16);
     }
+}
+
+/* Checks how many bytes of this region are compressed with elements of another size. */
+static void with_elements(size_t size, uint64_t compressed)
+{
+    static int version;
+    struct VELOC_Metrics before, after;
+    OK(VELOC_Get_metrics(&before, sizeof before));
+    OK(VELOC_Mem_protect(FLOATS, place(FLOATS), values * 4 / size, size));
+    OK(VELOC_Checkpoint("elements", version++));
+    OK(VELOC_Get_metrics(&after, sizeof after));
+    EQUAL(after.compress.bytes - before.compress.bytes, compressed);
+}
+
+static void change_elements(void)
+{
+    int id;
+    for (id = FLOATS + 1; id < REGIONS; id++)
+        OK(VELOC_Mem_unprotect(id));
+    set_all(1);
+    OK(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, 1e300));
+    with_elements(4, values * 4);
+    with_elements(8, values * 4 / 8 * 8);
+    with_elements(1, 0);
+    with_elements(4, values * 4);
+    OK(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_NONE, 0));
+    with_elements(4, 0);
 }
 
 static void compress(void)
@@ -353,10 +382,14 @@ int main(int argc, char **argv)
         puts("done");
         return 0;
     }
-    if (number(argc, argv, "fail", 0)) {
-        fail_each();
+    if (number(argc, argv, "fail", 0) || number(argc, argv, "elements", 0)) {
+        if (number(argc, argv, "fail", 0))
+            fail_each();
+        else
+            change_elements();
         OK(VELOC_Finalize(1));
-        check_no_misuse();
+        if (on_device[0] != 0)
+            check_no_misuse();
         puts("done");
         return 0;
     }

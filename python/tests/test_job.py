@@ -263,6 +263,9 @@ class Tensor:
     def stride(self):
         return tuple(stride // self.array.itemsize for stride in self.array.strides)
 
+    def is_floating_point(self):
+        return self.array.dtype.kind == "f"
+
     @property
     def __cuda_array_interface__(self):
         raise RuntimeError("use .detach()")
@@ -348,12 +351,28 @@ class Arrays(WithFolder):
                 job.compress(0, bits=8, lossless=True)
             with self.assertRaisesRegex(veloc.Error, "region 0: .*bound is 0.5; without loss it is 0"):
                 job.compress(0, bound=0.5, lossless=True)
+            with self.assertRaisesRegex(ValueError, "bound is 0.5, and bits .* are missing"):
+                job.compress(0, bound=0.5)
             job.compress(0, None)
             was = wave.copy()
             job.checkpoint("wave", 2)
             wave[:] = 7
             job.restart("wave", 2)
             self.assertEqual(wave.tobytes(), was.tobytes())
+
+    def test_what_is_no_floats_has_no_fewer_bits(self):
+        """Catches integers, complex numbers and others of the floats' size whose bits would be taken for floats."""
+        other = [numpy.arange(9, dtype="i4"), numpy.arange(9, dtype="u8"), numpy.ones(9, dtype="c8"), array.array("i", [3])]
+        for id, these in enumerate(other):
+            with self.subTest(these), self.job() as job:
+                job.protect(id, these)
+                with self.assertRaisesRegex(TypeError, f"region {id}: the elements of the array are of the "):
+                    job.compress(id, bits=8, bound=1)
+                job.compress(id, lossless=True)
+        for floats in numpy.ones(9), array.array("f", [1.0]), Dlpack(numpy.ones(9, dtype="f4")):
+            with self.subTest(floats), self.job() as job:
+                job.protect(0, floats)
+                job.compress(0, bits=8, bound=1)
 
     def test_what_is_no_memory_of_its_own_is_refused(self):
         whole = numpy.zeros((10, 10))

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 #: registered, and managed memory.
 _HOST, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
 _READ_ONLY, _IS_COPIED = 1, 2
+#: The code of IEEE's floats.
+_FLOAT = 2
 
 
 class Tensor(NamedTuple):
@@ -20,6 +22,8 @@ class Tensor(NamedTuple):
     #: Bytes of an element.
     size: int
     readonly: bool
+    #: Whether its elements are floats of the processor's kind.
+    floats: bool
 
 
 class _Tensor(ctypes.Structure):
@@ -102,4 +106,5 @@ def describe(what: Any) -> Tensor:
     if tensor.strides:
         strides = tuple(tensor.strides[i] * (bits // 8) for i in range(tensor.ndim))
     address = (tensor.data or 0) + tensor.byte_offset
-    return Tensor(address, shape, strides, bits // 8, bool(flags & _READ_ONLY))
+    floats = (tensor.code, tensor.lanes) == (_FLOAT, 1)
+    return Tensor(address, shape, strides, bits // 8, bool(flags & _READ_ONLY), floats)

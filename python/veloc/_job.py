@@ -222,7 +222,9 @@ class Job:
         after a restart; `relative`: as a part of the array's largest absolute value. `lossless`, without these: all bits
         come back.
         """
-        mode = compression_mode(bits, relative, lossless)
+        mode, region = compression_mode(bits, bound, relative, lossless), self._groups[None].get(id)
+        if bits and isinstance(region, Region):
+            region.check_floats(id)
         check(self._calls().VELOC_Mem_compress(number("id", id), mode, bound))
 
     def set_stream(self, stream: Any) -> None:

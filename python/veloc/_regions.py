@@ -45,6 +45,8 @@ class Range(NamedTuple):
     #: The array's, and its strides in bytes (None: those of C).
     shape: Sequence[int] = ()
     strides: Sequence[int] | None = None
+    #: The type of its elements, if they are no floats.
+    other: str | None = None
 
     def place(self) -> tuple[int, int]:
         """Its address and its bytes."""
@@ -102,6 +104,11 @@ class Region:
         if self.range.readonly:
             raise ValueError(f"region {id}: the array cannot be written to")
 
+    def check_floats(self, id: int) -> None:
+        """Raises TypeError if its elements are no floats, which alone have fewer bits within a bound."""
+        if self.range.other is not None:
+            raise TypeError(f"region {id}: the elements of the array are {self.range.other}, and no floats with fewer bits come from these")
+
 
 class ObjectRegion:
     """A `Pickled`, and the memory that it had in its last checkpoint or restart, if any."""
@@ -152,7 +159,8 @@ def region_of(id: int, what: Any) -> Region | ObjectRegion:
         why = "cannot be written to" if view.readonly else "has gaps between its elements"
         raise ValueError(f"region {id}: the {type(what).__name__} {why}")
     address = _address(view, view.nbytes)
-    return Region(view, Range(address, view.nbytes // view.itemsize, view.itemsize))
+    other = None if view.format in ("f", "d", "@f", "@d", "=f", "=d") else f"of the format {view.format!r}"
+    return Region(view, Range(address, view.nbytes // view.itemsize, view.itemsize, other=other))
 
 
 def _address(buffer: Any, length: int) -> int:
@@ -184,7 +192,7 @@ def _of_tensor(id: int, what: Any) -> Range:
         address, strides = what.data_ptr(), [stride * size for stride in what.stride()]
     except RuntimeError as error:
         raise TypeError(f"region {id}: the tensor has no range of memory: {error}") from None
-    return _range(id, address, shape, strides, size)
+    return _range(id, address, shape, strides, size, other=None if what.is_floating_point() else str(what.dtype))
 
 
 def _of_interface(id: int, what: Any, interface: Mapping[str, Any]) -> Range:
@@ -199,7 +207,9 @@ def _of_interface(id: int, what: Any, interface: Mapping[str, Any]) -> Range:
         )
     size = _element_size(id, what, interface["typestr"])
     address, readonly = interface["data"]
-    return _range(id, address, interface["shape"], interface.get("strides"), size, readonly)
+    typestr = interface["typestr"]
+    other = None if typestr[1] == "f" else f"of the type {typestr!r}"
+    return _range(id, address, interface["shape"], interface.get("strides"), size, readonly, other)
 
 
 def _of_dlpack(id: int, what: Any) -> Range:
@@ -208,7 +218,8 @@ def _of_dlpack(id: int, what: Any) -> Range:
         tensor = _dlpack.describe(what)
     except (TypeError, ValueError, BufferError) as error:
         raise type(error)(f"region {id}: {error}") from None
-    return _range(id, tensor.address, tensor.shape, tensor.strides, tensor.size, tensor.readonly)
+    other = None if tensor.floats else "no floats"
+    return _range(id, tensor.address, tensor.shape, tensor.strides, tensor.size, tensor.readonly, other)
 
 
 def _range(
@@ -218,6 +229,7 @@ def _range(
     strides: Sequence[int] | None,
     size: int,
     readonly: bool = False,
+    other: str | None = None,
 ) -> Range:
     """The range of an array with these strides in bytes (None: without gaps)."""
     if strides is not None and not _is_one_range(shape, strides, size):
@@ -226,7 +238,7 @@ def _range(
             "gaps between its elements; protect the whole array that it is a part of: a copy would not "
             "change with it"
         )
-    return Range(address, math.prod(shape), size, readonly, shape, strides)
+    return Range(address, math.prod(shape), size, readonly, shape, strides, other)
 
 
 def _element_size(id: int, what: Any, typestr: str) -> int:
@@ -257,10 +269,12 @@ def _is_one_range(shape: Sequence[int], strides: Sequence[int], size: int) -> bo
     return True
 
 
-def compression_mode(bits: int | None, relative: bool, lossless: bool) -> int:
+def compression_mode(bits: int | None, bound: float, relative: bool, lossless: bool) -> int:
     """The mode of VELOC_Mem_compress for so many bits of a value, or for all."""
     if bits not in (None, 8, 12, 16):
         raise ValueError(f"bits is {bits!r}, not None, 8, 12 or 16")
     if lossless and (bits is not None or relative):
         raise ValueError("lossless=True has no bits, and no bound that is relative")
+    if bits is None and not lossless and (bound or relative):
+        raise ValueError(f"bound is {bound!r}, and bits (8, 12 or 16) are missing")
     return 64 if lossless else (bits or 0) + (256 if relative and bits else 0)

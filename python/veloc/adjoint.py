@@ -86,16 +86,21 @@ def adjoint_run(
     parts = _regions("state", state), _regions("gradient", gradient)
     # What only the run has of them, no callback changes.
     del state, gradient
-    return _Run(what, parts, forward, adjoint, hash, _compressions(compress)).run()
+    return _Run(what, parts, forward, adjoint, hash, _compressions(compress, parts[0])).run()
 
 
-def _compressions(compress: Mapping[int, Mapping[str, Any]] | None) -> list[tuple[int, int, float]]:
+def _compressions(
+    compress: Mapping[int, Mapping[str, Any]] | None, state: Mapping[int, Region | ObjectRegion]
+) -> list[tuple[int, int, float]]:
     """The arguments of VELOC_Adjoint_compress."""
 
     def arguments(
         id: int, bits: int | None = None, bound: float = 0.0, relative: bool = False, lossless: bool = False
     ) -> tuple[int, int, float]:
-        return number("id", id), compression_mode(bits, relative, lossless), real("bound", bound)
+        mode, region = compression_mode(bits, bound, relative, lossless), state.get(id)
+        if bits and isinstance(region, Region):
+            region.check_floats(id)
+        return number("id", id), mode, real("bound", bound)
 
     return [arguments(id, **how) for id, how in (compress or {}).items()]
 

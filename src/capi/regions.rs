@@ -300,7 +300,7 @@ pub(super) fn compression(id: c_int, mode: c_int, bound: f64) -> Result<Option<E
         VELOC_COMPRESS_LOSSLESS if bound == 0.0 => Some(Encoding::Lossless),
         VELOC_COMPRESS_LOSSLESS => {
             return Err(Error::invalid(format!(
-                "region {id}: the error bound is {bound}; without loss it is 0"
+                "region {id}: the error bound is {bound:?}; without loss it is 0"
             )))
         }
         mode => {

@@ -114,6 +114,18 @@ fn without_room_device_memory_is_taken_as_it_is() {
 #[test]
 fn failures_of_the_kernels_are_told() {
     Job::new(KEYS).run_device("bounded", "device=1 fail=1").succeed();
+    Job::new(KEYS).run_device("bounded", "device=1 fail=1 lossless=1").succeed();
+}
+
+/// Catches compression that ends without a word when a region is protected again with elements of another size, and
+/// bytes that are taken for floats.
+#[test]
+fn another_element_size_keeps_what_was_asked_for() {
+    let host = Job::new(KEYS).run("bounded", "elements=1").succeed();
+    let device = Job::new(KEYS).run_device("bounded", "elements=1 device=1").succeed();
+    for ended in [host, device] {
+        assert!(ended.stderr.contains("its elements have 1 bytes now"), "{}", ended.stderr);
+    }
 }
 
 /// Catches a bit that is lost, a file that has all of them, one that only this process reads, and metrics that miss it.

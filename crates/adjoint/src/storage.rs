@@ -101,7 +101,12 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
             ErrorKind::NoRoom => error.followed_by(format_args!(
                 "there must be room for {slots} states and one that replaces another (host_cache_size, \
                  gpu_cache_size, scratch, persistent), or fewer slots, with which the run begins anew \
-                 (VELOC_Adjoint_discard)"
+                 (VELOC_Adjoint_discard){}",
+                match self.settings.slots as u64 == slots {
+                    true => "",
+                    false => "; compressed states that have not fitted their bits take more room than the others: a larger \
+                             bound, or more bits, and the run begins anew",
+                }
             )),
             _ => error,
         };

@@ -32,14 +32,19 @@ impl Bound {
     /// No value is off by more than `bound` times the largest finite magnitude of the array.
     ///
     /// # Errors
-    /// [`Invalid`](errors::ErrorKind::Invalid): it is no finite number above 0, or so small that most blocks would be
-    /// kept whole.
+    /// [`Invalid`](errors::ErrorKind::Invalid): it is no number above 0 and below 1, or so small that most blocks would
+    /// be kept whole.
     pub fn relative(bound: f64, bits: Bits) -> Result<Bound> {
         let bits = bits.number();
         let least = 0.5_f64.powi(bits as i32);
-        if checked(bound)? < least {
+        if checked(bound)? >= 1.0 {
             return Err(Error::invalid(format!(
-                "the relative error bound {bound} is below one bit of {bits} ({least})"
+                "the relative error bound {bound:?} is not below 1: zeros would be within it"
+            )));
+        }
+        if bound < least {
+            return Err(Error::invalid(format!(
+                "the relative error bound {bound:?} is below one bit of {bits} ({least:?})"
             )));
         }
         Ok(Bound(Limit::Relative(bound)))
@@ -58,7 +63,7 @@ fn checked(bound: f64) -> Result<f64> {
     if bound > 0.0 && bound.is_finite() {
         return Ok(bound);
     }
-    Err(Error::invalid(format!("the error bound {bound} is no finite number above 0")))
+    Err(Error::invalid(format!("the error bound {bound:?} is no finite number above 0")))
 }
 
 /// What became of an array.
@@ -148,7 +153,7 @@ fn encode_array<R: Real<E>, const E: usize, const B: usize>(
             write(bound)?
         }
         Limit::Relative(relative) => {
-            let of = |largest: f64| (relative * largest).min(f64::MAX);
+            let of = |largest: f64| relative * largest;
             // So wide a bound all finite blocks keep, but for denormals: it need not be known before.
             let is_wide = relative >= 0.5_f64.powi(B as i32 - 1);
             let at_once = if is_wide { Some(write(f64::MAX)?) } else { None };

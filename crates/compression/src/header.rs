@@ -216,7 +216,7 @@ impl Header {
         let is_size = |number: f64| number >= 0.0 && number.is_finite();
         if !(is_size(bound) && is_size(largest) && error >= 0.0 && error <= bound) {
             return Err(corrupt(format!(
-                "it would have an error of {error} within {bound}, and a magnitude of {largest}"
+                "it would have an error of {error:?} within {bound:?}, and a magnitude of {largest:?}"
             )));
         }
         if capacity != layout.capacity || whole > capacity.min(layout.blocks) {

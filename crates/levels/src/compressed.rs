@@ -10,7 +10,7 @@ use crate::store::{Put, Room, Store};
 use catalog::space::Extent;
 use catalog::state::StoreResult;
 use compression::{decode, encode_lossless, is_worthwhile, lossless_room, Element};
-use errors::Result;
+use errors::{Error, ErrorKind, Result};
 
 /// Bytes that are compressed together, at most.
 const FRAME: usize = 256 << 10;
@@ -94,6 +94,12 @@ impl Store for CompressedMemory {
         while start < range.end {
             self.read_into(copy, at..at + FRONT, &mut frame)?;
             let (stored, len) = lens(&frame);
+            if len == 0 {
+                return Err(Error::new(
+                    ErrorKind::Corrupt,
+                    format!("{start} bytes behind its start a frame is empty"),
+                ));
+            }
             let wanted = range.start.max(start)..range.end.min(start + len);
             at += FRONT;
             if !wanted.is_empty() {
@@ -155,5 +161,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Catches a read that does not end where nothing was written.
+    #[test]
+    fn what_was_never_written_is_corrupt() {
+        let memory = CompressedMemory::reserve(1 << 20).unwrap();
+        let copy = [Extent { offset: 0, len: 4096 }];
+        let error = memory.read(&copy, 0..100, &mut |_| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
     }
 }

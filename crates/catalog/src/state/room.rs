@@ -142,13 +142,23 @@ impl Eviction<'_> {
         };
         let LevelState { spec, space, .. } = self.state.levels.level(level);
         let fit = space.capacity() / space.rounded(len).max(1);
+        // A level that captures nothing is there for what the others have no room for.
+        let below = self.state.levels.levels.iter().find(|level| level.spec.captures == [false; 2]);
+        let below = below.map(|LevelState { spec, space, .. }| {
+            let (free, all) = (space.free(), space.capacity());
+            format!(
+                "; below it is the {} ({}, {all} bytes, {free} of them free)",
+                spec.name, spec.key
+            )
+        });
         Error::new(
             ErrorKind::NoRoom,
             format!(
-                "no room for {len} bytes in the {} ({}, {} bytes), in which {fit} of this size fit: {why}",
+                "no room for {len} bytes in the {} ({}, {} bytes), in which {fit} of this size fit: {why}{}",
                 spec.name,
                 spec.key,
-                space.capacity()
+                space.capacity(),
+                below.unwrap_or_default()
             ),
         )
     }

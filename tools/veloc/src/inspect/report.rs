@@ -275,9 +275,9 @@ impl CompressedReport {
     fn text(&self) -> String {
         let all = output::bytes(self.uncompressed_bytes);
         match &self.bounded {
-            None => format!("{all} without compression; lossless, values of {} bytes", self.element_bytes),
+            None => format!("{all} when decompressed; lossless, values of {} bytes", self.element_bytes),
             Some(bounded) => format!(
-                "{all} without compression; {} bits of each value of {} bytes, {} kept whole; a value differs by at most \
+                "{all} when decompressed; {} bits of each value of {} bytes, {} kept whole; a value differs by at most \
                  {:e} (the bound is {:e})",
                 bounded.bits,
                 self.element_bytes,

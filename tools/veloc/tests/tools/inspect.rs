@@ -73,7 +73,7 @@ fn compressed_regions_are_shown_and_extracted() {
     assert!(error > 0.0 && error <= 1.0, "{error}");
     assert_eq!(found["regions"][1].get("compressed"), None);
     let text = job.veloc("inspect scratch/wave-3-12.dat").success();
-    assert!(text.contains("region 3: 4000 bytes (3.9 KiB) without compression; 8 bits"), "{text}");
+    assert!(text.contains("region 3: 4000 bytes (3.9 KiB) when decompressed; 8 bits"), "{text}");
     job.veloc("inspect scratch/wave-3-12.dat --extract 3 --output out").success();
     let extracted = fs::read(job.path("out")).unwrap();
     let float = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().unwrap());
@@ -94,7 +94,7 @@ fn compressed_regions_are_shown_and_extracted() {
     let said = json!({ "uncompressed_bytes": 4000, "element_bytes": 4, "lossless": true });
     assert_eq!(found["regions"][0]["compressed"], said);
     let text = job.veloc("inspect scratch/wave-3-13.dat").success();
-    assert!(text.contains("without compression; lossless, values of 4 bytes"), "{text}");
+    assert!(text.contains("when decompressed; lossless, values of 4 bytes"), "{text}");
     job.veloc("inspect scratch/wave-3-13.dat --extract 3 --output out").success();
     assert_eq!(fs::read(job.path("out")).unwrap(), zeros);
     // Its own header.
