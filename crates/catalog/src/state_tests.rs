@@ -8,6 +8,7 @@
 
 mod compressed;
 mod deferred;
+mod drive;
 mod files;
 mod hints;
 mod ledger;
