@@ -219,7 +219,7 @@ static void restore_list(int version)
 
 static void refuse(void)
 {
-    REFUSED(VELOC_Mem_compress(77, VELOC_COMPRESS_8, 1), "region 77");
+    REFUSED(VELOC_Mem_compress(77, VELOC_COMPRESS_8, 1), "region 77|VELOC_Adjoint_compress");
     REFUSED(VELOC_Mem_compress(PLAIN, VELOC_COMPRESS_8, 1), "region 4|elements of 1 bytes|floats (4) and doubles (8)");
     REFUSED(VELOC_Mem_compress(FLOATS, 9, 1), "region 0|mode is 9|_12 (12)");
     REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_RELATIVE, 1), "region 0|mode is 256");

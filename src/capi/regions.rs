@@ -13,7 +13,7 @@ use client::regions::ProtectedMemory;
 use client::terms::{Encoding, Terms};
 use compression::{Bits, Bound};
 use engine::deferred::Release;
-use errors::{Error, Result};
+use errors::{Error, ErrorKind, Result};
 use policy::capture::{Capture, ROWS};
 
 /// Bytes that a guard has for the reason of a failure, the final NUL included.
@@ -289,7 +289,13 @@ pub extern "C" fn VELOC_Mem_capture(id: c_int, mode: c_int) -> c_int {
 pub extern "C" fn VELOC_Mem_compress(id: c_int, mode: c_int, bound: f64) -> c_int {
     status("VELOC_Mem_compress", || {
         let how = compression(id, mode, bound)?;
-        with_client(|client| client.protecting().set_compression(None, id, how))
+        let set = with_client(|client| client.protecting().set_compression(None, id, how));
+        set.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                error.followed_by("the state of an adjoint run has VELOC_Adjoint_compress")
+            }
+            _ => error,
+        })
     })
 }
 

@@ -172,8 +172,12 @@ fn add_checked(
 ) -> Result<()> {
     let Position { run, number, hash, .. } = *position;
     if position.of != *of {
+        let by_bits = match (ComputationIdentity { slots: of.slots, ..position.of }) == *of {
+            true => " (compressed states have more slots, by their bits)",
+            false => "",
+        };
         return Err(Error::invalid(format!(
-            "it is of another computation ({}; this one has {of}); {LEFT_UNTOUCHED}",
+            "it is of another computation ({}; this one has {of}){by_bits}; {LEFT_UNTOUCHED}",
             position.of
         )));
     }
