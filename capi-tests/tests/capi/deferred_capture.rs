@@ -1,7 +1,7 @@
 //! Host memory that is copied after the call has returned (`host_capture`).
 
 use capi_tests::backends::{backends, wait_for_backends};
-use capi_tests::depth::times;
+use capi_tests::depth::{cases, times};
 use capi_tests::job::{names, Job};
 use capi_tests::program::told_memory;
 use capi_tests::random::Random;
@@ -137,7 +137,7 @@ fn regions_that_have_memory_of_the_library() {
 /// the process that copies, and a mark that is not set.
 #[test]
 fn a_version_survives_a_kill_right_after_the_call() {
-    for versions in 1..=6 {
+    for versions in cases(2, [1, 4, 2, 3, 5, 6]) {
         let job = Job::new(&format!("{FORK}host_cache_size = 512M\nscratch = DIR/scratch\n"));
         let killed = job
             .run("deferred_capture", &format!("kill=1 bytes=50000000 versions={versions}"))

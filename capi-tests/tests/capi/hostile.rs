@@ -205,7 +205,7 @@ fn two_jobs_in_one_directory() {
         let job = Job::new(&format!("{mode}{directories}"));
         let takes = |offset: i32, bytes: usize| -> String {
             let take = |v: i32| format!(" take=x:{}:{}", v % 10, v + offset);
-            format!("size={bytes}{}", (0..80).map(take).collect::<String>())
+            format!("size={bytes}{}", (0..40).map(take).collect::<String>())
         };
         // Where files can be locked, the second job is refused (`runs.rs`).
         let start = |takes: String| {
@@ -226,7 +226,7 @@ fn two_jobs_in_one_directory() {
             for (name, bytes) in found {
                 let regions = parse(&bytes).unwrap_or_else(|why| panic!("{mode}{name}: {why}"));
                 let of = |offset: i32, len: usize| {
-                    (0..80).any(|v| regions == [(1, content(1, v + offset, len))])
+                    (0..40).any(|v| regions == [(1, content(1, v + offset, len))])
                 };
                 assert!(of(0, 60_000) || of(1000, 90_000), "{mode}{name} is of neither");
             }

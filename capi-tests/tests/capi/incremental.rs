@@ -46,13 +46,14 @@ fn tables(directory: &Path) -> BTreeMap<i32, DeltaTable> {
 /// from persistent.
 #[test]
 fn each_version_is_what_memory_was() {
-    for more in [
+    let all = [
         "",
-        "incremental_chain = 1\n",
         "host_capture = fork\n",
-        "compress = lz4\n",
         "mode = sync\n",
-    ] {
+        "incremental_chain = 1\n",
+        "compress = lz4\n",
+    ];
+    for more in cases(3, all) {
         let job = Job::new(&incremental(more));
         let ended = job.run("incremental", "to=40 check=1").succeed();
         assert_eq!(ended.figure("found"), 40, "{more}");

@@ -20,6 +20,15 @@ fn code(call: &str) -> u32 {
     }
 }
 
+/// The failures to inject for a call that was made so many times; before a release all, otherwise one of them.
+fn chosen(nth: usize, call: &str, count: u64) -> Vec<String> {
+    let mut all = failures(call, count);
+    match is_all() {
+        true => all,
+        false => vec![all.swap_remove(nth % all.len())],
+    }
+}
+
 /// The failures to inject for a call that was made so many times.
 fn failures(call: &str, count: u64) -> Vec<String> {
     let mut positions = match is_all() {
@@ -64,8 +73,9 @@ fn inject_in(beginnings: &[&str], configuration: &str, arguments: &str) {
     };
     assert!(calls.len() > 15, "the program makes few calls: {calls:?}");
     let own = |call: &str| OWN_CALLS.contains(&call);
-    for (call, count) in calls.iter().filter(|(call, _)| is_meant(call) && !own(call)) {
-        for failure in failures(call, *count) {
+    let injected = calls.iter().filter(|(call, _)| is_meant(call) && !own(call));
+    for (nth, (call, count)) in injected.enumerate() {
+        for failure in chosen(nth, call, *count) {
             println!("{failure}");
             Job::new(configuration)
                 .run_device("driver_failures", arguments)

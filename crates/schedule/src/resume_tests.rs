@@ -23,7 +23,7 @@ fn sets(steps: u64, slots: usize) -> impl Iterator<Item = Vec<u64>> {
 #[test]
 fn no_way_is_shorter() {
     let mut bound = 0;
-    for (steps, slots) in [(7, 1), (9, 2), (12, 2), (14, 2), (9, 3), (8, 4)] {
+    for (steps, slots) in [(7, 1), (9, 2), (14, 2), (8, 3), (7, 4)] {
         for states in sets(steps, slots) {
             for fine in 1..=steps {
                 let stored = states.iter().zip((0..slots as u64).rev());
@@ -203,7 +203,7 @@ fn the_breakdown_of_the_paper() {
 /// evaluations with 2,400 slots.
 #[test]
 fn evaluations_grow_with_the_slots_and_not_with_their_square() {
-    for (slots, resilience) in [(300, u64::MAX), (300, 500), (2400, u64::MAX), (2400, 60)] {
+    for (slots, resilience) in [(300, 500), (2400, u64::MAX), (2400, 60)] {
         let plan = Plan { resilience, ..plan(100_000, slots) };
         let mut schedule = Schedule::new(plan);
         let mut ends = vec![slots / 8, slots / 2, slots - 3];

@@ -156,7 +156,7 @@ fn a_bench_without_a_reader_ends_quietly() {
         ("pages --bytes 4M --threads 1 --repeats 1", None),
         ("engine --parts init --repeats 1", None),
         ("leads --only facts --out l.json", None),
-        ("model", None),
+        ("model --node h200", None),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let mut command = bench(folder.path(), arguments);

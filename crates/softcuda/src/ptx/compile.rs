@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use crate::kernels::{self, Kernel, NativeKernel};
 
-/// Of longer code, in bytes, compiling it well takes longer than what a test computes with it: seconds. With a cache it is
-/// worth that.
+/// Of longer code, in bytes, compiling it well takes longer than what a test computes with it: 20 s.
 const LONG_CODE: usize = 256 << 10;
 
 /// The kernels of a module. Its library stays loaded: functions taken from it may still be queued.
@@ -76,13 +75,13 @@ fn cached(code: &str, folder: &Path) -> Result<PathBuf, String> {
     let library = folder.join(folder.file_name().unwrap_or_default()).with_extension("so");
     // The variable of the driver's own compiler.
     let Some(cache) = std::env::var_os("CUDA_CACHE_PATH") else {
-        return compile(code, "-O0", &library).map(|()| library);
+        return compile(code, &library).map(|()| library);
     };
     let mut hasher = DefaultHasher::new();
     code.hash(&mut hasher);
     let kept = Path::new(&cache).join(format!("softcuda-{:016x}.so", hasher.finish()));
     if fs::copy(&kept, &library).is_err() {
-        compile(code, "-O1", &library)?;
+        compile(code, &library)?;
         // Complete under its name, or not there. Without a cache the next process compiles.
         let partial = Path::new(&cache).join(folder.file_name().unwrap_or_default());
         let _ = fs::create_dir_all(&cache)
@@ -105,8 +104,8 @@ fn folder() -> Result<PathBuf, String> {
     Ok(PathBuf::from(OsString::from_vec(name.into_bytes())))
 }
 
-fn compile(code: &str, long: &str, library: &Path) -> Result<(), String> {
-    let level = if code.len() > LONG_CODE { long } else { "-O2" };
+fn compile(code: &str, library: &Path) -> Result<(), String> {
+    let level = if code.len() > LONG_CODE { "-O0" } else { "-O2" };
     // Like a GPU: a product is rounded before a sum is computed from it.
     let flags = [level, "-shared", "-fPIC", "-ffp-contract=off", "-fwrapv", "-w", "-x", "c", "-"];
     let mut compiler = Command::new("cc");

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::{Program, COPIES, STAGE};
+use super::{depth, Program, COPIES, STAGE};
 
 /// The example `examples/<name>`, compiled for crashes; `None` if there is no gcc, which is said.
 fn example(name: &str, files: &[&str], arguments: &str) -> Option<Program> {
@@ -72,13 +72,13 @@ fn conjugate_gradients_never_go_on_from_a_wrong_iteration() {
         return;
     };
     write_matrix(&program.folder, 20);
-    let runs = if std::env::var_os("VELOC_TEST_ALL").is_some() { 400 } else { 200 };
+    let runs = depth(80, 400);
     let recovered = program.is_never_wrong(&format!("--runs {runs} --cache 4KiB,2"));
     assert!(recovered > runs / 8, "{recovered}");
-    program.is_never_wrong("--runs 200 --cache 64KiB,8 --replace random --seed 2");
-    program.is_never_wrong("--runs 200 --model page --seed 3");
-    let recovered = program.is_never_wrong("--runs 200 --model process --seed 4");
-    assert!(recovered > 150, "{recovered}");
+    program.is_never_wrong(&format!("--runs {runs} --cache 64KiB,8 --replace random --seed 2"));
+    program.is_never_wrong(&format!("--runs {runs} --model page --seed 3"));
+    let recovered = program.is_never_wrong(&format!("--runs {runs} --model process --seed 4"));
+    assert!(recovered > runs * 3 / 4, "{recovered}");
 }
 
 /// Catches a block that is taken for done and is not, or is corrected to something else.
@@ -87,9 +87,10 @@ fn products_of_matrices_are_right_bit_for_bit() {
     let Some(program) = example("abft", &["abft.c"], "--n 64 --block 16 --crash page") else {
         return;
     };
-    let recovered = program.is_never_wrong("--runs 200 --cache 4KiB,2");
-    assert!(recovered > 100, "{recovered}");
-    program.is_never_wrong("--runs 100 --model page --seed 2");
+    let runs = depth(80, 200);
+    let recovered = program.is_never_wrong(&format!("--runs {runs} --cache 4KiB,2"));
+    assert!(recovered > runs / 2, "{recovered}");
+    program.is_never_wrong(&format!("--runs {} --model page --seed 2", runs / 2));
 }
 
 /// Catches counters that do not agree with the lookups behind which the program goes on; and, without the flushes that
@@ -98,9 +99,10 @@ fn products_of_matrices_are_right_bit_for_bit() {
 fn counters_agree_with_the_lookups() {
     let arguments = "--lookups 4000 --flush-every 40 --nuclides 4 --points 100 --crash page";
     let Some(program) = example("transport", &["transport.c"], arguments) else { return };
-    let recovered = program.is_never_wrong("--runs 200 --cache 4KiB,2");
-    assert!(recovered > 50, "{recovered}");
-    program.is_never_wrong("--runs 100 --model page --seed 2");
+    let runs = depth(80, 200);
+    let recovered = program.is_never_wrong(&format!("--runs {runs} --cache 4KiB,2"));
+    assert!(recovered > runs / 4, "{recovered}");
+    program.is_never_wrong(&format!("--runs {} --model page --seed 2", runs / 2));
     let arguments = format!("{arguments} --no-flush");
     let Some(program) = example("transport", &["transport.c"], &arguments) else { return };
     program.is_wrong("--runs 100 --cache 4KiB,2");

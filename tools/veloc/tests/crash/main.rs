@@ -29,6 +29,15 @@ struct Program {
     arguments: String,
 }
 
+/// So many crashes or seeds, or all of them before a release.
+fn depth(few: u64, all: u64) -> u64 {
+    if std::env::var_os("VELOC_TEST_ALL").is_some() {
+        all
+    } else {
+        few
+    }
+}
+
 impl Program {
     /// Compiles a source; `None` if there is no such compiler, which is said.
     fn new(compiler: &str, source: &str, options: &str) -> Option<Program> {
@@ -137,7 +146,7 @@ impl Program {
 fn a_program_that_flushes_and_drains_is_right_after_any_crash() {
     let Some(program) = Program::new("gcc", "pair.c", "") else { return };
     for model in ["process", "power", "page"] {
-        program.is_right(&format!("--runs 200 --model {model} --cache 4KiB,2"));
+        program.is_right(&format!("--runs {} --model {model} --cache 4KiB,2", depth(60, 200)));
     }
     let (_, results, printed) = program.results("--runs 40 --replace random");
     assert_eq!(results["crashes"], 40);
@@ -168,10 +177,10 @@ fn a_flush_that_is_left_out_gives_wrong_results() {
 #[test]
 fn a_mark_in_the_wrong_place_is_found() {
     let Some(program) = Program::new("gcc", "late.c", "") else { return };
-    program.is_right("--runs 200");
+    program.is_right(&format!("--runs {}", depth(60, 200)));
     for first in ["-DMARK_FIRST", "-DSTORE_LAST", "-DSTORE_FIRST"] {
         let Some(program) = Program::new("gcc", "late.c", first) else { return };
-        for seed in 1..4 {
+        for seed in 1..=depth(1, 3) {
             let found = program.is_wrong_by("--runs 50", seed);
             assert!(found > 5, "{first}, seed {seed}: {found}");
         }
@@ -184,11 +193,11 @@ fn a_mark_in_the_wrong_place_is_found() {
 #[test]
 fn an_invariant_that_leaves_out_a_vector_is_found() {
     let Some(program) = Program::new("gcc", "bicgstab.c", "") else { return };
-    program.is_never_wrong("--runs 300");
+    program.is_never_wrong(&format!("--runs {}", depth(100, 300)));
     let recovered = program.is_never_wrong("--runs 100 --coin few-lost");
     assert!(recovered > 10, "{recovered}");
     let Some(program) = Program::new("gcc", "bicgstab.c", "-DWITHOUT_V") else { return };
-    for seed in 1..4 {
+    for seed in 1..=depth(1, 3) {
         let found = program.is_wrong_by("--runs 300", seed);
         assert!(found > 0, "seed {seed}: {found}");
     }
@@ -200,7 +209,7 @@ fn an_invariant_that_leaves_out_a_vector_is_found() {
 fn a_program_is_judged_by_the_crash_that_it_names() {
     let named = |crash: &str| Program::new("gcc", "pair.c", &format!("-DNO_FLUSH -DCRASH={crash}"));
     let Some(program) = named("VELOC_CRASH_PROCESS") else { return };
-    program.is_right("--runs 100");
+    program.is_right("--runs 40");
     let (_, results, printed) = program.results("--runs 4");
     assert_eq!(results["files"], serde_json::json!([{ "file": "arrays", "model": "process" }]));
     assert!(printed.contains("arrays: as a crash of model process leaves it"), "{printed}");
@@ -211,7 +220,7 @@ fn a_program_is_judged_by_the_crash_that_it_names() {
     assert_eq!(results["files"][0]["model"], "power");
     // Each file by its own.
     let Some(program) = Program::new("gcc", "pair.c", "-DTWO") else { return };
-    program.is_right("--runs 200");
+    program.is_right(&format!("--runs {}", depth(60, 200)));
     program.is_wrong("--runs 60 --model power");
     let Some(program) = Program::new("gcc", "pair.c", "-DTWO -DNO_FLUSH") else { return };
     program.is_wrong("--runs 60");
