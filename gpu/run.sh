@@ -209,7 +209,7 @@ program() {
     if [ ! -x "$work/$name" ]; then
         [ ! -e "$here/gpu/$name.cu" ] || compile=("$(nvcc_here)" "$here/gpu/$name.cu")
         "${compile[@]}" -O2 -I "$here/include" -o "$work/$name" -L "$here/lib" \
-            -lveloc-client -ldl -Xlinker -rpath -Xlinker "$here/lib" >&2 || return 1
+            -lveloc-client -ldl -lm -Xlinker -rpath -Xlinker "$here/lib" >&2 || return 1
     fi
     echo "$work/$name"
 }

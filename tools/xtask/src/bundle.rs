@@ -219,7 +219,7 @@ fn compile(out: &Path, name: &str, sources: &[PathBuf]) -> Result<()> {
         .arg(out.join("bin").join(name))
         .arg("-L")
         .arg(out.join("lib"))
-        .args(["-lveloc-client", "-ldl", "-Wl,-rpath,$ORIGIN/../lib"]))
+        .args(["-lveloc-client", "-ldl", "-lm", "-Wl,-rpath,$ORIGIN/../lib"]))
 }
 
 /// Compiles the programs of the CUDA runtime, and copies the runtime.
