@@ -57,12 +57,18 @@ install(FILES LICENSE-APACHE LICENSE-MIT THIRD-PARTY-NOTICES
     DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 # What users read. What it links to and only the sources have stands there without the link, and with
 # where it is.
-foreach(document guide.md configuration.md from-veloc.md mistakes.md existing-codes.md tools.md bench.md model.md)
+file(GLOB guide CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/docs" docs/guide/*.md)
+foreach(document ${guide} configuration.md from-veloc.md mistakes.md existing-codes.md tools.md bench.md model.md)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "docs/${document}")
     file(READ "docs/${document}" text)
-    string(REGEX REPLACE "\\[([^]]*)\\]\\((\\.\\./|results/)[^)]*\\)" "\\1 of the sources" text "${text}")
+    get_filename_component(folder "${document}" DIRECTORY)
+    set(elsewhere "\\.\\./|results/")
+    if(folder)
+        set(elsewhere "\\.\\./\\.\\./|\\.\\./results/")
+    endif()
+    string(REGEX REPLACE "\\[([^]]*)\\]\\((${elsewhere})[^)]*\\)" "\\1 of the sources" text "${text}")
     file(WRITE "${PROJECT_BINARY_DIR}/docs/${document}" "${text}")
-    install(FILES "${PROJECT_BINARY_DIR}/docs/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+    install(FILES "${PROJECT_BINARY_DIR}/docs/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}")
 endforeach()
 install(FILES docs/timeline.png docs/strategies.png DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 # What Rust's standard library is made of, if the toolchain says so.

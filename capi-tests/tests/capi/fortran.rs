@@ -184,8 +184,8 @@ fn over_mpi() {
 /// The adjoint of the guide, with a model. Catches a guide that does not compile, or is wrong.
 #[test]
 fn the_adjoint_of_the_guide() {
-    let guide = include_str!("../../../docs/guide.md");
-    let blocks = guide.split("```fortran\n").filter_map(|text| text.split("```").next());
+    let page = include_str!("../../../docs/guide/fortran.md");
+    let blocks = page.split("```fortran\n").filter_map(|text| text.split("```").next());
     // Other blocks are whole programs.
     let mut blocks = blocks.skip_while(|block| !block.starts_with("module flow"));
     let (module, call) = (blocks.next().unwrap(), blocks.next().unwrap());

@@ -471,12 +471,10 @@ fn over_mpi() {
 /// Catches a guide that nobody can follow.
 #[test]
 fn the_programs_of_the_guide() {
-    let guide = include_str!("../../../docs/guide.md");
-    let chapter =
-        guide.split("\n### ").find(|text| text.starts_with("Forward and adjoint")).unwrap();
+    let page = include_str!("../../../docs/guide/two-programs.md");
     let blocks = |kind: &str| -> Vec<&str> {
         let begins = format!("```{kind}\n");
-        let begun = chapter.split(&begins).skip(1);
+        let begun = page.split(&begins).skip(1);
         begun.map(|text| text.split_once("```").unwrap().0).collect()
     };
     let (mut u, mut lambda) = (vec![0.1], 1.0);

@@ -192,10 +192,9 @@ fn a_restart_that_one_process_cannot_make() {
 /// can follow.
 #[test]
 fn the_job_of_the_guide() {
-    let guide = include_str!("../../../docs/guide.md");
-    let chapter = guide.split("\n## ").find(|text| text.contains("`heat.c`")).unwrap();
+    let page = include_str!("../../../docs/guide/restart.md");
     let block = |kind: &str| {
-        let text = chapter.split_once(&format!("```{kind}\n")).unwrap().1;
+        let text = page.split_once(&format!("```{kind}\n")).unwrap().1;
         text.split_once("```").unwrap().0
     };
     for mpi in every_mpi() {

@@ -88,10 +88,9 @@ fn breakdowns_everywhere() {
 /// The guide's program, exactly as printed, killed and started again. Catches a useless guide.
 #[test]
 fn the_adjoint_of_the_guide() {
-    let guide = include_str!("../../../docs/guide.md");
-    let chapter = guide.split("\n## ").find(|text| text.contains("`growth.c`")).unwrap();
+    let page = include_str!("../../../docs/guide/adjoint-runs.md");
     let block = |kind: &str| {
-        let text = chapter.split_once(&format!("```{kind}\n")).unwrap().1;
+        let text = page.split_once(&format!("```{kind}\n")).unwrap().1;
         text.split_once("```").unwrap().0
     };
     let configuration = block("ini").replace("/local/scratch/growth", "DIR/scratch");

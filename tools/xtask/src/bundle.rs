@@ -313,7 +313,7 @@ mod tests {
         write(&out.path().join("include/veloc.h"), "").unwrap();
         write(&out.path().join("run.sh"), "").unwrap();
         for (document, at_least) in
-            [("README.md", 0), ("PROJECT.md", 6), ("docs/bench.md", 1), ("docs/guide.md", 2)]
+            [("README.md", 0), ("PROJECT.md", 6), ("docs/bench.md", 1), ("docs/guide/README.md", 2)]
         {
             let text = read(&out.path().join(document)).unwrap();
             let local = linked_files(&text);

@@ -194,7 +194,7 @@ mod tests {
         let keys = keys("Key {\n name: \"a\",\n task: Task::Places,\n},\nKey {\n name: \"b\",\n task: Task::Unused,\n}");
         assert_eq!(keys, ["a"]);
         assert!(is_test("capi-tests/programs/host.c") && is_test("crates/config/src/tests.rs"));
-        assert!(!is_test("src/capi/job.rs") && !is_test("docs/guide.md"));
+        assert!(!is_test("src/capi/job.rs") && !is_test("docs/tools.md"));
     }
 
     /// Catches a word of the language that passes for a key.

@@ -125,7 +125,11 @@ fn has_the_tools(package: &Installed) -> Result<()> {
     }
     let mut files = vec!["man/man1/veloc.1", "bash-completion/completions/veloc-inspect"];
     files.extend(["doc/veloc/LICENSE-MIT", "doc/veloc/THIRD-PARTY-NOTICES"]);
-    files.extend(["man/man1/veloc-backend.1", "doc/veloc/guide.md", "doc/veloc/configuration.md"]);
+    files.extend([
+        "man/man1/veloc-backend.1",
+        "doc/veloc/guide/README.md",
+        "doc/veloc/configuration.md",
+    ]);
     if notices::of_rust()?.is_some() {
         files.push("doc/veloc/rust-standard-library.html");
     }
@@ -133,10 +137,15 @@ fn has_the_tools(package: &Installed) -> Result<()> {
         let path = package.prefix.join("share").join(file);
         fs::metadata(&path).when(|| format!("looking for {}", path.display()))?;
     }
-    let mut documents = vec!["guide.md", "configuration.md", "from-veloc.md", "mistakes.md"];
-    documents.extend(["existing-codes.md", "tools.md", "bench.md", "model.md"]);
-    for document in documents {
-        let path = package.prefix.join("share/doc/veloc").join(document);
+    let documents = package.prefix.join("share/doc/veloc");
+    let what = || format!("reading {}", documents.display());
+    let mut paths = Vec::new();
+    for folder in [&documents, &documents.join("guide")] {
+        for entry in fs::read_dir(folder).when(what)? {
+            paths.push(entry.when(what)?.path());
+        }
+    }
+    for path in paths.into_iter().filter(|path| path.extension() == Some(OsStr::new("md"))) {
         for link in linked_files(&read(&path)?) {
             let target = path.with_file_name(link);
             fs::metadata(&target).when(|| format!("{}: the link to {link}", path.display()))?;

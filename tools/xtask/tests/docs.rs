@@ -6,7 +6,7 @@
 use std::process::Command;
 
 use xtask::files;
-use xtask::links::linked_files;
+use xtask::links::{headings, linked_places};
 use xtask::project::{output, root};
 use xtask::stage::{stage, Profile};
 
@@ -45,21 +45,27 @@ fn the_table_of_keys_is_the_library_s() {
     assert!(text.contains(table.trim()), "run cargo xtask docs");
 }
 
-/// Catches a link to a document or an example that does not exist, or has another name.
+/// Catches a link to a document, an example or a heading that does not exist, or has another name.
 #[test]
-fn every_link_leads_to_a_file() {
-    let folders = ["docs", "docs/design"].map(|folder| root().join(folder));
+fn every_link_leads_to_its_place() {
+    let folders = ["docs", "docs/guide", "docs/design"].map(|folder| root().join(folder));
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let documents: Vec<_> = entries
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
         .chain(["README.md", "docs/results/README.md"].map(|name| root().join(name)))
         .collect();
-    assert!(documents.len() > 20, "{documents:?}");
+    assert!(documents.len() > 40, "{documents:?}");
     for document in documents {
-        for link in linked_files(&files::read(&document).unwrap()) {
-            let target = document.with_file_name(link);
-            assert!(target.exists(), "{}: {link}", document.display());
+        for (file, heading) in linked_places(&files::read(&document).unwrap()) {
+            let target = match file {
+                "" => document.clone(),
+                file => document.with_file_name(file),
+            };
+            assert!(target.exists(), "{}: {file}", document.display());
+            let is_there = heading.is_empty()
+                || headings(&files::read(&target).unwrap()).iter().any(|name| name == heading);
+            assert!(is_there, "{}: {file}#{heading}", document.display());
         }
     }
 }
