@@ -75,7 +75,7 @@ pub(super) fn install(wheel: &Path, site: &Path) -> Result<()> {
 }
 
 /// Installs the wheel into a new environment with nothing else on the path, and runs the examples
-/// of the two README and the program `veloc` there. NumPy is the system's.
+/// of the guide and of the README for Python, and the program `veloc` there. NumPy is the system's.
 pub(super) fn works_where_nothing_else_is(wheel: &Path, work: &Path) -> Result<()> {
     let fresh = work.join("fresh");
     let mut command = clean(interpreter());
@@ -102,7 +102,7 @@ pub(super) fn works_where_nothing_else_is(wheel: &Path, work: &Path) -> Result<(
         }
     };
     for (readme, first, last) in
-        [("README.md", "99.0", "0.0"), ("python/README.md", "100.0", "100.0")]
+        [("docs/guide/python.md", "99.0", "0.0"), ("python/README.md", "100.0", "100.0")]
     {
         let text = read(&root().join(readme))?;
         let program = text.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```"));
