@@ -379,9 +379,9 @@ pub const KEYS: &[Key] = &[
         task: Task::Backend,
         values: "seconds, at most 86400",
         role: Role::Default("5"),
-        meaning: "How often veloc-backend looks whether a client lives where the system does not tell of its \
-                  end; 0 counts as 1. A veloc-backend that does not answer for so long, at least 3 and at \
-                  most 60 seconds, is killed, and another one started.",
+        meaning: "Polling interval for dead clients, where the kernel does not report them; 0 counts as 1. A \
+                  veloc-backend that does not answer for so long, at least 3 and at most 60 seconds, is killed, and \
+                  another one started.",
     },
     Key {
         name: "max_parallelism",
