@@ -337,15 +337,15 @@ pub const KEYS: &[Key] = &[
         task: Task::Insight,
         values: PATH,
         role: Role::Optional,
-        meaning: "Directory for the log file of veloc-backend, veloc-backend-<host>-<user>.log; \
-                  without it veloc-<uid> in run_directory. VELOC_LOG says how much is logged.",
+        meaning: "Directory for the log file of veloc-backend, veloc-backend-HOST-USER.log; \
+                  without it veloc-UID in run_directory. VELOC_LOG says how much is logged.",
     },
     Key {
         name: "run_directory",
         task: Task::Backend,
         values: PATH,
         role: Role::Optional,
-        meaning: "Directory of this node in which veloc-<uid> is made, a directory of this user alone, for the sockets of \
+        meaning: "Directory of this node in which veloc-UID is made, a directory of this user alone, for the sockets of \
                   veloc-backend; /tmp without it. Jobs that are to find each other's backend have the same. veloc ls and \
                   veloc backend drop look where the variable VELOC_RUN_DIRECTORY says.",
     },

@@ -2,7 +2,7 @@
 //!
 //! [`stage`](mod@stage) lays out the files that a C program needs; the tests of the C interface
 //! start with it. The commands are `header`, [`docs`], [`notices`], [`nvidia`], [`programs`],
-//! [`bundle`], [`package`], [`quick`], [`suite`] and [`repeat`], the other modules are shared.
+//! [`bundle`], [`package`], [`quick`], [`site`](mod@site), [`suite`] and [`repeat`], the other modules are shared.
 //! [`on_device`] is for tests of other crates.
 
 pub mod bundle;
@@ -28,6 +28,7 @@ pub mod runner;
 pub mod runtime;
 pub mod said;
 pub mod sanitizers;
+pub mod site;
 mod slow;
 pub mod stage;
 pub mod steps;

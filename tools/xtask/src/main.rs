@@ -9,7 +9,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use xtask::stage::{stage, Profile};
 use xtask::{
-    bundle, docs, map, notices, nvidia, package, programs, quick, repeat, runner, suite, Result,
+    bundle, docs, map, notices, nvidia, package, programs, quick, repeat, runner, site, suite,
+    Result,
 };
 
 /// The project's own commands.
@@ -106,6 +107,14 @@ enum ProjectTask {
         #[arg(long)]
         check: bool,
     },
+    /// Make the site: the documents as pages, and the interfaces beside them
+    ///
+    /// Installs mdBook below the target directory where there is none, which takes minutes.
+    Site {
+        /// Where to make it [default: <target>/site/html]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// Put the tables of configuration keys into docs/configuration.md, and the map of tests into docs/test-map.md
     Docs {
         /// Write nothing; fail if it differs
@@ -140,6 +149,12 @@ fn run(task: ProjectTask) -> Result<()> {
         }
         ProjectTask::Nvidia => {
             nvidia::check()?.into_iter().for_each(|why| println!("skipped: {why}"));
+            Ok(())
+        }
+        ProjectTask::Site { out } => {
+            let site = site::make(out)?;
+            site.skipped.iter().for_each(|what| println!("skipped: {what}"));
+            println!("{}", site.folder.join("index.html").display());
             Ok(())
         }
         ProjectTask::Header { check } => docs::headers(check),

@@ -1,0 +1,194 @@
+//! The site: the documents as pages by mdBook, and beside them the interfaces by Doxygen and pdoc.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::{Error, Result, While};
+use crate::files::{copy_folder, folder, made, read, write};
+use crate::project::{cargo, has_program, output, root, run, target_directory};
+use crate::python;
+
+/// What makes the pages, and its version.
+const MDBOOK: (&str, &str) = ("mdbook", "0.5.4");
+
+/// What makes pages of the package `veloc` for Python, and what it needs.
+const PDOC: [(&str, &str); 5] = [
+    ("pdoc", "16.0.0"),
+    ("jinja2", "3.1.6"),
+    ("markupsafe", "3.0.4"),
+    ("pygments", "2.21.0"),
+    ("markdown2", "2.5.5"),
+];
+
+/// What is made, and what is not, with the reason.
+#[derive(Debug)]
+pub struct Site {
+    /// The folder, whose `index.html` is the first page.
+    pub folder: PathBuf,
+    /// What was left out.
+    pub skipped: Vec<String>,
+}
+
+/// Makes the site in `out`, or in the target directory.
+///
+/// # Errors
+/// mdBook is not there and cannot be installed, or a tool says that something is wrong.
+pub fn make(out: Option<PathBuf>) -> Result<Site> {
+    let work = target_directory()?.join("site");
+    let site = match out {
+        Some(out) => std::path::absolute(&out).when(|| format!("finding {}", out.display()))?,
+        None => work.join("html"),
+    };
+    let pages = work.join("src");
+    if pages.exists() {
+        fs::remove_dir_all(&pages).when(|| format!("removing {}", pages.display()))?;
+    }
+    copy_folder(&root().join("docs"), &pages)?;
+    let settings = pages.join("site");
+    fs::remove_dir_all(&settings).when(|| format!("removing {}", settings.display()))?;
+    write(&pages.join("start.md"), &start()?)?;
+    write(&pages.join("SUMMARY.md"), &read(&root().join("docs/site/SUMMARY.md"))?)?;
+    write(&work.join("book.toml"), &read(&root().join("docs/site/book.toml"))?)?;
+    let mut skipped = Vec::new();
+    write(&pages.join("interfaces.md"), INTERFACES)?;
+    without_links_to_sources(&pages, Path::new(""))?;
+    run(Command::new(mdbook()?).arg("build").arg(&work).arg("--dest-dir").arg(&site))?;
+    if has_program("doxygen") {
+        doxygen(&site)?;
+    } else {
+        skipped.push("the interface in C, C++ and Fortran: there is no doxygen".to_owned());
+    }
+    match python::installed_together(&PDOC) {
+        Ok(packages) => pdoc(&packages, &site)?,
+        Err(error) => skipped.push(format!("the interface in Python: {error}")),
+    }
+    Ok(Site { folder: site, skipped })
+}
+
+/// The page of interfaces, whose pages come from other programs.
+const INTERFACES: &str = "# Interfaces\n\n\
+    | language | has |\n| --- | --- |\n\
+    | C | [checkpoints and restarts](api/veloc_8h.html), [adjoint runs and schedules](api/adjoint_8h.html), \
+      [figures](api/metrics_8h.html), [arrays that survive](api/pmem_8h.html), \
+      [constants and types](api/defs_8h.html), [the log of messages](api/veloc-mpi_8h.html) |\n\
+    | C++ | [the namespace `veloc`](api/namespaceveloc.html) |\n\
+    | Fortran | the modules [`veloc`](api/namespaceveloc.html), [`veloc_2003`](api/namespaceveloc__2003.html), \
+      [`veloc_schedules`](api/namespaceveloc__schedules.html), [`veloc_arrays`](api/namespaceveloc__arrays.html), \
+      [`veloc_f08`](api/namespaceveloc__f08.html), [`veloc_parts`](api/namespaceveloc__parts.html) |\n\
+    | Python | [the package `veloc`](python/veloc.html) |\n";
+
+/// The first page: the README, whose documents are beside it here.
+fn start() -> Result<String> {
+    Ok(read(&root().join("README.md"))?.replace("](docs/", "]("))
+}
+
+/// Keeps the text of links that leave the documents, which the site has not, and says so.
+fn without_links_to_sources(pages: &Path, below: &Path) -> Result<()> {
+    let what = || format!("reading {}", pages.join(below).display());
+    for entry in fs::read_dir(pages.join(below)).when(what)? {
+        let entry = entry.when(what)?;
+        let path = below.join(entry.file_name());
+        if entry.path().is_dir() {
+            without_links_to_sources(pages, &path)?;
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            let text = read(&entry.path())?;
+            write(&entry.path(), &inside(&text, |link| leads_to(pages, &path, link)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a link of the page leads to the web, to a page, or to what other programs make.
+fn leads_to(pages: &Path, page: &Path, link: &str) -> bool {
+    let file = link.split('#').next().unwrap_or_default();
+    file.is_empty()
+        || file.contains("://")
+        || file.ends_with(".html")
+        || pages.join(page).with_file_name(file).exists() && !leaves(page, file)
+}
+
+/// Whether a link of the page leads out of the documents.
+fn leaves(page: &Path, file: &str) -> bool {
+    let depth = page.components().count().saturating_sub(1);
+    Path::new(file).components().filter(|part| part.as_os_str() == "..").count() > depth
+}
+
+/// The text with those links alone that are kept.
+fn inside(text: &str, keeps: impl Fn(&str) -> bool) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("](") {
+        let Some((link, after)) = behind.split_once(')') else { break };
+        match before.rfind('[').filter(|_| !keeps(link)) {
+            Some(at) => {
+                kept.extend([&before[..at], &before[at + 1..], " of the sources"]);
+            }
+            None => kept.extend([before, "](", link, ")"]),
+        }
+        rest = after;
+    }
+    kept + rest
+}
+
+/// mdBook: the one on the path, or one that is installed below the target directory.
+fn mdbook() -> Result<PathBuf> {
+    let (name, version) = MDBOOK;
+    if has_program(name) {
+        return Ok(name.into());
+    }
+    let place = target_directory()?.join(format!("{name}-{version}"));
+    let installed = made(place, |unfinished| {
+        println!("installing {name} {version}, which takes minutes");
+        let mut command = cargo();
+        command.args(["install", "--locked", "--no-default-features", "--features", "search"]);
+        command.args(["--version", version, name, "--root"]).arg(unfinished);
+        run(&mut command)
+    })?;
+    Ok(installed.join("bin").join(name))
+}
+
+/// The pages of the interface in C, C++ and Fortran.
+fn doxygen(site: &Path) -> Result<()> {
+    let settings = read(&root().join("docs/site/Doxyfile"))?;
+    let file = target_directory()?.join("site/Doxyfile");
+    write(&file, &format!("{settings}OUTPUT_DIRECTORY = \"{}\"\n", site.display()))?;
+    run(Command::new("doxygen").arg(&file).current_dir(root()).stderr(Stdio::null()))
+}
+
+/// The pages of the interface in Python.
+fn pdoc(packages: &Path, site: &Path) -> Result<()> {
+    let place = site.join("python");
+    folder(&place)?;
+    let path = std::env::join_paths([packages, &root().join("python")])
+        .map_err(|error| Error::new(error.to_string()))?;
+    let mut command = Command::new(python::interpreter());
+    command.args(["-m", "pdoc", "--output-directory"]).arg(&place).arg("veloc");
+    output(command.env("PYTHONPATH", path)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a link that leads nowhere on the site, and one that is lost although its page is there.
+    #[test]
+    fn links_that_leave_the_documents_become_text() {
+        let text = "[a](b.md#c), [`d`](../../e.h) and ![f](../g.png)";
+        let found = inside(text, |link| !leaves(Path::new("guide/x.md"), link));
+        assert_eq!(found, "[a](b.md#c), `d` of the sources and ![f](../g.png)");
+    }
+
+    /// Catches a document that no page of the site leads to.
+    #[test]
+    fn every_document_is_in_the_summary() {
+        let summary = read(&root().join("docs/site/SUMMARY.md")).unwrap();
+        for folder in ["", "guide/", "design/"] {
+            for entry in fs::read_dir(root().join("docs").join(folder)).unwrap() {
+                let name = entry.unwrap().file_name().into_string().unwrap();
+                let is_there = summary.contains(&format!("({folder}{name})"));
+                assert!(!name.ends_with(".md") || is_there, "{folder}{name}");
+            }
+        }
+    }
+}
