@@ -25,6 +25,7 @@ mod failing;
 mod faults;
 mod files;
 mod fortran;
+mod guide;
 mod handover;
 mod heat;
 mod host;
