@@ -57,7 +57,7 @@ install(FILES LICENSE-APACHE LICENSE-MIT THIRD-PARTY-NOTICES
     DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 # What users read. What it links to and only the sources have stands there without the link, and with
 # where it is.
-file(GLOB guide CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/docs" docs/guide/*.md)
+file(GLOB guide CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/docs" docs/guide/*.md docs/tutorials/*.md)
 foreach(document ${guide} configuration.md from-veloc.md mistakes.md existing-codes.md tools.md bench.md model.md)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "docs/${document}")
     file(READ "docs/${document}" text)

@@ -3,6 +3,7 @@
 mod consumers;
 mod mpi;
 mod python;
+mod tutorials;
 mod wheel;
 
 use std::collections::BTreeSet;
@@ -65,6 +66,7 @@ pub fn check(profile: Profile) -> Result<Vec<String>> {
     if pkg_config {
         consumers::with_pkg_config(&package, work, fortran)?;
         consumers::linked_to_two(&package, work)?;
+        skipped.extend(tutorials::check(&package, work)?);
     }
     skipped.extend(python::check(&package, work, &stage, profile)?);
     let (found, absent) = mpi::found();
@@ -140,7 +142,7 @@ fn has_the_tools(package: &Installed) -> Result<()> {
     let documents = package.prefix.join("share/doc/veloc");
     let what = || format!("reading {}", documents.display());
     let mut paths = Vec::new();
-    for folder in [&documents, &documents.join("guide")] {
+    for folder in [&documents, &documents.join("guide"), &documents.join("tutorials")] {
         for entry in fs::read_dir(folder).when(what)? {
             paths.push(entry.when(what)?.path());
         }

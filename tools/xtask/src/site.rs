@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn every_document_is_in_the_summary() {
         let summary = read(&root().join("docs/site/SUMMARY.md")).unwrap();
-        for folder in ["", "guide/", "design/"] {
+        for folder in ["", "tutorials/", "guide/", "design/"] {
             for entry in fs::read_dir(root().join("docs").join(folder)).unwrap() {
                 let name = entry.unwrap().file_name().into_string().unwrap();
                 let is_there = summary.contains(&format!("({folder}{name})"));

@@ -48,7 +48,8 @@ fn the_table_of_keys_is_the_library_s() {
 /// Catches a link to a document, an example or a heading that does not exist, or has another name.
 #[test]
 fn every_link_leads_to_its_place() {
-    let folders = ["docs", "docs/guide", "docs/design"].map(|folder| root().join(folder));
+    let folders =
+        ["docs", "docs/tutorials", "docs/guide", "docs/design"].map(|folder| root().join(folder));
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let documents: Vec<_> = entries
         .map(|entry| entry.unwrap().path())
