@@ -55,6 +55,9 @@ install(DIRECTORY fortran/ DESTINATION "${data}/fortran")
 
 install(FILES LICENSE-APACHE LICENSE-MIT THIRD-PARTY-NOTICES
     DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+# Examples with a CMakeLists of their own.
+install(DIRECTORY examples/basic/ DESTINATION "${data}/examples")
+
 # What users read. What it links to and only the sources have stands there without the link, and with
 # where it is.
 file(GLOB guide CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/docs" docs/guide/*.md docs/tutorials/*.md)

@@ -17,6 +17,7 @@ use crate::files::read;
 use crate::links::linked_files;
 use crate::notices;
 use crate::project::{has_program, line, root, target_directory};
+use crate::python::has_module;
 use crate::stage::{stage, Profile, StagedFolders};
 
 #[derive(Debug)]
@@ -62,6 +63,7 @@ pub fn check(profile: Profile) -> Result<Vec<String>> {
     names_no_folder(&package.prefix, &[work, root()])?;
     exports_what_the_library_does(&package, &stage)?;
     consumers::with_cmake(&package, work, languages, None)?;
+    consumers::examples(&package, work, has_module("numpy"))?;
     let pkg_config = has("pkg-config", "programs without CMake", &mut skipped);
     if pkg_config {
         consumers::with_pkg_config(&package, work, fortran)?;

@@ -7,8 +7,9 @@ use std::process::Command;
 use super::mpi::MpiInstallation;
 use super::{clean, outputs, quietly, Installed};
 use crate::error::{Error, Result, While};
-use crate::files::{folder, write};
+use crate::files::{copy_folder, folder, write};
 use crate::project::{line, root};
+use crate::python::interpreter;
 use crate::said::of_a_slow_start;
 
 /// Builds programs by `find_package`. They find the library by the path that CMake leaves in them.
@@ -47,6 +48,48 @@ pub(super) fn with_cmake(
     let prefix = build.join("installed");
     quietly(Command::new("cmake").arg("--install").arg(&build).arg("--prefix").arg(&prefix))?;
     run(work, &prefix.join("bin/save-c"), mpi, None)
+}
+
+/// The installed examples, built and run as their README says.
+pub(super) fn examples(package: &Installed, work: &Path, python: bool) -> Result<()> {
+    let folder = work.join("examples");
+    copy_folder(&package.prefix.join("share/veloc/examples"), &folder)?;
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(&folder).arg("-B").arg(folder.join("build"));
+    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", package.prefix.display()));
+    quietly(&mut configure)?;
+    quietly(Command::new("cmake").arg("--build").arg(folder.join("build")))?;
+    let mut examples: Vec<(String, &str)> = Vec::new();
+    for (name, wanted) in [
+        ("forward-c", "sum 10100\n"),
+        ("forward-cxx", "sum 10100\n"),
+        ("forward-fortran", "sum 10100\n"),
+        ("arrays", "x[0] = 2.995219465875261\n"),
+    ] {
+        let program = folder.join("build").join(name);
+        if program.exists() || name != "forward-fortran" {
+            examples.push((program.display().to_string(), wanted));
+        }
+    }
+    let python =
+        python.then_some([("forward.py", "sum 10100\n"), ("arrays.py", "x[0] = 2.995219465875\n")]);
+    examples.extend(python.into_iter().flatten().map(|(name, wanted)| (name.to_owned(), wanted)));
+    for (program, wanted) in examples {
+        let mut command = match program.ends_with(".py") {
+            true => clean(interpreter()),
+            false => clean(&program),
+        };
+        if program.ends_with(".py") {
+            // As if the wheel was installed.
+            command.arg(&program).env("PYTHONPATH", root().join("python"));
+            command.env("VELOC_LIBRARY", package.library());
+        }
+        let said = quietly(command.current_dir(&folder))?;
+        if said != wanted {
+            return Err(Error::new(format!("{program} printed\n{said}")));
+        }
+    }
+    Ok(())
 }
 
 /// The example in Fortran, built as its README says.
