@@ -15,6 +15,7 @@ mod bases;
 mod bench;
 mod crash;
 mod doctor;
+mod functions;
 mod held;
 mod inspect;
 mod list;

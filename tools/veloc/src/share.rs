@@ -1,5 +1,5 @@
-//! Files of an installation made from the options of the programs: completions for shells, and man
-//! pages.
+//! Files of an installation made from the options of the programs and from the headers: completions for shells, and
+//! man pages.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::inspect::upstream::Upstream;
-use crate::{backend, output};
+use crate::{backend, functions, output};
 
 /// Print the completions for a shell
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub(crate) struct Completions {
 /// Write man pages and completions below a folder such as /usr/share
 #[derive(Debug, Args)]
 pub(crate) struct Share {
-    /// The folder; man/man1 and the folders of bash, zsh and fish are made in it
+    /// The folder; man/man1, man/man3 and the folders of bash, zsh and fish are made in it
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -55,6 +55,12 @@ pub(crate) fn share(program: Command, asked: &Share) -> Result<()> {
         .with_context(|| format!("man pages in {}", manuals.display()))?;
     write_page(&manuals, Upstream::command(), &program, "inspect")?;
     write_page(&manuals, backend::described(), &program, "backend")?;
+    let functions = asked.folder.join("man/man3");
+    make(&functions)?;
+    for (name, page) in functions::pages() {
+        let file = functions.join(format!("{name}.3"));
+        fs::write(&file, page).with_context(|| file.display().to_string())?;
+    }
     for (shell, folder, before, behind) in SHELLS {
         let folder = asked.folder.join(folder);
         make(&folder)?;
