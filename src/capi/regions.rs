@@ -279,8 +279,8 @@ pub extern "C" fn VELOC_Mem_capture(id: c_int, mode: c_int) -> c_int {
 ///               VELOC_COMPRESS_LOSSLESS: all bits come back, and the region is taken as it is where that saves less than an
 ///               eighth; VELOC_COMPRESS_NONE: it is taken as it is
 /// @param bound  the most by which a value may differ after a restart, above 0; with VELOC_COMPRESS_RELATIVE, as a part of the
-///               largest absolute value of the region, at least 2 to the power of minus the bits; 0 with
-///               VELOC_COMPRESS_LOSSLESS
+///               largest absolute value of the region, at least 2 to the power of minus the bits and below 1;
+///               0 with VELOC_COMPRESS_LOSSLESS
 /// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region, mode or bound, the region is an object or of other
 ///         elements, the job has `incremental = true`, or the driver cannot load what compresses device memory
 ///

@@ -128,6 +128,7 @@ fn has_the_tools(package: &Installed) -> Result<()> {
         }
     }
     let mut files = vec!["man/man1/veloc.1", "bash-completion/completions/veloc-inspect"];
+    files.extend(["man/man3/VELOC_Checkpoint.3", "veloc/examples/CMakeLists.txt"]);
     files.extend(["doc/veloc/LICENSE-MIT", "doc/veloc/THIRD-PARTY-NOTICES"]);
     files.extend([
         "man/man1/veloc-backend.1",
