@@ -363,13 +363,14 @@ class Arrays(WithFolder):
     def test_what_is_no_floats_has_no_fewer_bits(self):
         """Catches integers, complex numbers and others of the floats' size whose bits would be taken for floats."""
         other = [numpy.arange(9, dtype="i4"), numpy.arange(9, dtype="u8"), numpy.ones(9, dtype="c8"), array.array("i", [3])]
+        other.append(numpy.ones(9, dtype=">f4"))
         for id, these in enumerate(other):
             with self.subTest(these), self.job() as job:
                 job.protect(id, these)
                 with self.assertRaisesRegex(TypeError, f"region {id}: the elements of the array are of the "):
                     job.compress(id, bits=8, bound=1)
                 job.compress(id, lossless=True)
-        for floats in numpy.ones(9), array.array("f", [1.0]), Dlpack(numpy.ones(9, dtype="f4")):
+        for floats in numpy.ones(9), array.array("f", [1.0]), (ctypes.c_float * 3)(), Dlpack(numpy.ones(9, dtype="f4")):
             with self.subTest(floats), self.job() as job:
                 job.protect(0, floats)
                 job.compress(0, bits=8, bound=1)

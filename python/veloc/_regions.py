@@ -159,7 +159,8 @@ def region_of(id: int, what: Any) -> Region | ObjectRegion:
         why = "cannot be written to" if view.readonly else "has gaps between its elements"
         raise ValueError(f"region {id}: the {type(what).__name__} {why}")
     address = _address(view, view.nbytes)
-    other = None if view.format in ("f", "d", "@f", "@d", "=f", "=d") else f"of the format {view.format!r}"
+    # In the order of this machine: "<f" is that of ctypes.
+    other = None if view.format.lstrip("@=<") in ("f", "d") else f"of the format {view.format!r}"
     return Region(view, Range(address, view.nbytes // view.itemsize, view.itemsize, other=other))
 
 
@@ -208,7 +209,7 @@ def _of_interface(id: int, what: Any, interface: Mapping[str, Any]) -> Range:
     size = _element_size(id, what, interface["typestr"])
     address, readonly = interface["data"]
     typestr = interface["typestr"]
-    other = None if typestr[1] == "f" else f"of the type {typestr!r}"
+    other = None if typestr[0] != ">" and typestr[1] == "f" else f"of the type {typestr!r}"
     return _range(id, address, interface["shape"], interface.get("strides"), size, readonly, other)
 
 

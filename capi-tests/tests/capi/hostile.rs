@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use capi_tests::checkpoint_file::{content, encode, parse};
+use capi_tests::depth::times;
 use capi_tests::job::{files, names, Job};
 use capi_tests::program::{faults, Flavour};
 use capi_tests::random::Random;
@@ -200,12 +201,13 @@ fn a_directory_full_of_foreign_files() {
 /// file is whole, and of one of them.
 #[test]
 fn two_jobs_in_one_directory() {
+    let all = times("VELOC_TAKES", 40, 80) as i32;
     for mode in ["mode = sync\n", "mode = async\nthreaded = true\n", "mode = async\n"] {
         let directories = "scratch = DIR/scratch\npersistent = DIR/persistent\n";
         let job = Job::new(&format!("{mode}{directories}"));
         let takes = |offset: i32, bytes: usize| -> String {
             let take = |v: i32| format!(" take=x:{}:{}", v % 10, v + offset);
-            format!("size={bytes}{}", (0..40).map(take).collect::<String>())
+            format!("size={bytes}{}", (0..all).map(take).collect::<String>())
         };
         // Where files can be locked, the second job is refused (`runs.rs`).
         let start = |takes: String| {
@@ -226,7 +228,7 @@ fn two_jobs_in_one_directory() {
             for (name, bytes) in found {
                 let regions = parse(&bytes).unwrap_or_else(|why| panic!("{mode}{name}: {why}"));
                 let of = |offset: i32, len: usize| {
-                    (0..40).any(|v| regions == [(1, content(1, v + offset, len))])
+                    (0..all).any(|v| regions == [(1, content(1, v + offset, len))])
                 };
                 assert!(of(0, 60_000) || of(1000, 90_000), "{mode}{name} is of neither");
             }

@@ -134,6 +134,16 @@ fn what_cannot_be_is_refused() {
     let job = Job::new(KEYS);
     job.run("taylor", "bits=16 bound=1e-4 kill=100").end();
     let ended = job.run("taylor", "").end();
-    assert!(ended.stdout.contains("compressed states have more slots"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("their bits decide how many slots"), "{}", ended.stdout);
     job.run("taylor", "bits=16 bound=1e-4").succeed();
+}
+
+/// Catches an error that has the user count slots where states take more room than their bits would.
+#[test]
+fn states_that_do_not_fit_their_bits_are_told() {
+    let job = Job::new("mode = async\nephemeral = true\nhost_cache_size = 400K\n");
+    let ended = job.run("taylor", "bits=8 bound=1e-300").end();
+    let said = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(said.contains("cannot be stored in slot"), "{said}");
+    assert!(said.contains("that have not fitted their bits"), "{said}");
 }

@@ -173,7 +173,7 @@ fn add_checked(
     let Position { run, number, hash, .. } = *position;
     if position.of != *of {
         let by_bits = match (ComputationIdentity { slots: of.slots, ..position.of }) == *of {
-            true => " (compressed states have more slots, by their bits)",
+            true => " (if states are compressed, their bits decide how many slots there are)",
             false => "",
         };
         return Err(Error::invalid(format!(

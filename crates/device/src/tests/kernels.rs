@@ -194,10 +194,10 @@ fn the_device_encodes_as_the_processor_does() {
             prop_assert_eq!(wrong, 0);
             Ok(())
         };
-        let config = Config { cases: 192, failure_persistence: None, ..Config::default() };
+        let config = Config { cases: 288, failure_persistence: None, ..Config::default() };
         TestRunner::new(config).run(&(arrays(), bounds), same).unwrap();
-        // Of the rarest there are a dozen in the mean.
-        assert!(outcomes.iter().all(|count| *count > 0), "{outcomes:?}");
+        // Of the rarest there are 18 in the mean.
+        assert!(outcomes.iter().all(|count| *count > 2), "{outcomes:?}");
     });
 }
 

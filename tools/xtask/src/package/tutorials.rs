@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{clean, quietly, Installed};
+use crate::driver;
 use crate::error::{Error, Result};
 use crate::files::{folder, read, write};
 use crate::project::{has_program, root};
@@ -15,7 +16,7 @@ const TUTORIALS: [(&str, Option<&str>); 5] = [
     ("arrays", Some("gcc")),
     ("adjoint-python", Some("numpy")),
     ("fortran-mpi", Some("mpifort")),
-    ("gpu", Some("nvcc")),
+    ("gpu", Some("nvcc and a GPU")),
 ];
 
 /// Does each tutorial. Those that need what is not there are returned, with what it is.
@@ -24,6 +25,7 @@ pub(super) fn check(package: &Installed, work: &Path) -> Result<Vec<String>> {
     for (name, needed) in TUTORIALS {
         let is_there = |needed: &str| match needed {
             "numpy" => has_module(needed),
+            "nvcc and a GPU" => has_program("nvcc") && driver::devices() > 0,
             _ => has_program(needed),
         };
         match needed.filter(|needed| !is_there(needed)) {
