@@ -1,7 +1,5 @@
 //! What is left to do behind a checkpoint call: its deferred captures are frozen or noted in the call, and copied by a worker.
 
-use std::time::Instant;
-
 use super::deferred::DeferredCapture;
 use super::open::Open;
 use super::place::Place;
@@ -81,13 +79,11 @@ impl Restores<'_> {
         if !self.shared.captures.deferred.are_lent(places) {
             return Ok(());
         }
-        let since = Instant::now();
+        let _waiting = self.shared.telemetry.metrics.wait(Cause::Copy);
         // What no checkpoint expects any more is not waited for.
         let is_free =
             |state: &State| !self.shared.captures.deferred.are_lent(places) || !state.arriving();
-        let waited = self.shared.catalog.wait(|state| is_free(state).then_some(()));
-        self.shared.telemetry.metrics.waited(Cause::Copy, since);
-        waited
+        self.shared.catalog.wait(|state| is_free(state).then_some(()))
     }
 }
 

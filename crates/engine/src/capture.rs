@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::deferred::{DeferredCapture, Release};
 use super::lifecycle::Engine;
@@ -22,7 +21,7 @@ use config::GrowingSize;
 use device::kinds;
 use errors::{Error, ErrorKind, Result};
 use policy::capture::Capture;
-use trace::metrics::Cause;
+use trace::metrics::{Cause, Waiting};
 
 /// Within a part, regions start at multiples of this many bytes, so that device copies are fast.
 const ALIGNMENT: u64 = 256;
@@ -231,31 +230,26 @@ impl Capturing<'_> {
         lens: [u64; 2],
         lent: bool,
     ) -> std::result::Result<[Option<CaptureRoom>; 2], Option<Error>> {
-        let mut waiting: Option<(WaitFor, Instant)> = None;
-        let count = |waiting: &mut Option<(WaitFor, Instant)>| {
-            if let Some((cause, since)) = waiting.take() {
-                let cause = match cause {
-                    WaitFor::Growth => Cause::Map,
-                    WaitFor::Room(Level::DEVICE) => Cause::DeviceRoom,
-                    WaitFor::Room(_) => Cause::HostRoom,
-                };
-                self.shared.telemetry.metrics.waited(cause, since);
-            }
-        };
+        let metrics = &self.shared.telemetry.metrics;
+        let mut waiting: Option<(WaitFor, Waiting<'_>)> = None;
         let mut search = RoomSearch { id, lens, lent, retried: false, rooms: [None, None] };
         // All of it in one step where nothing is waited for.
         let found = self.shared.catalog.wait(|state| match search.step(state) {
             Ok(()) => Some(Ok(())),
             Err(Missing::Never(error)) => Some(Err(error)),
             Err(Missing::Now(cause)) => {
-                if waiting.is_none_or(|(before, _)| before != cause) {
-                    count(&mut waiting);
-                    waiting = Some((cause, Instant::now()));
+                if waiting.as_ref().is_none_or(|(before, _)| *before != cause) {
+                    let of = match cause {
+                        WaitFor::Growth => Cause::Map,
+                        WaitFor::Room(Level::DEVICE) => Cause::DeviceRoom,
+                        WaitFor::Room(_) => Cause::HostRoom,
+                    };
+                    waiting = Some((cause, metrics.wait(of)));
                 }
                 None
             }
         });
-        count(&mut waiting);
+        drop(waiting);
         found.map_err(Some)??;
         Ok(search.rooms)
     }

@@ -103,9 +103,8 @@ impl Shared {
     pub(super) fn copy_by_store(&self, source: &Source, wanted: &[(u64, Place)]) -> Result<()> {
         if wanted.iter().any(|(_, place)| place.kind != PAGEABLE) {
             // After the application's own work on that memory.
-            let since = Instant::now();
+            let _waiting = self.telemetry.metrics.wait(Cause::Order);
             drop(self.device_side.await_application()?);
-            self.telemetry.metrics.waited(Cause::Order, since);
         }
         let since = Instant::now();
         let store = self.store(source.level)?;
@@ -245,7 +244,7 @@ impl<'a> DeviceCopies<'a> {
         let side = shared.device_side.attached()?;
         let own = shared.device_side.own()?;
         let current = side.device.enter()?;
-        let since = Instant::now();
+        let waiting = shared.telemetry.metrics.wait(Cause::Order);
         let closed = shared.device_side.after_application(&side.device, &own)?;
         // Queued copies of the application may still use registered host memory, which the processor is about
         // to use.
@@ -253,7 +252,7 @@ impl<'a> DeviceCopies<'a> {
         if runs.iter().any(|run| run.place.kind == pinned && run.by_processor()) {
             own.lane.stream().synchronize()?;
         }
-        shared.telemetry.metrics.waited(Cause::Order, since);
+        drop(waiting);
         Ok(DeviceCopies {
             shared,
             id,

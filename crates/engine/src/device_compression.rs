@@ -116,9 +116,9 @@ impl DeviceSide {
         let own = self.own()?;
         let side = self.attached()?;
         let _current = side.device.enter()?;
-        let since = Instant::now();
+        let waiting = self.telemetry.metrics.wait(Cause::Order);
         let _closed = self.after_application(&side.device, &own)?;
-        self.telemetry.metrics.waited(Cause::Order, since);
+        drop(waiting);
         let (stream, since) = (own.lane.stream(), Instant::now());
         let (from, to) = ((place.address, place.len), buffer.address);
         // SAFETY: the driver has confirmed the application's memory, which stays as it is during the call; the buffer

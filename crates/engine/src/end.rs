@@ -1,7 +1,5 @@
 //! Ending a job: what it waits for, and which threads must stop.
 
-use std::time::Instant;
-
 use super::lifecycle::{Engine, EngineHandle};
 use super::prepare;
 use catalog::state::State;
@@ -40,11 +38,11 @@ impl Engine {
     /// the oldest unreported background failure.
     pub fn drain(&self) -> Result<()> {
         let _span = self.shared.telemetry.trace.span(Activity::Drain);
-        let since = Instant::now();
+        let waiting = self.shared.telemetry.metrics.wait(Cause::Drain);
         self.shared.catalog.step(State::retry);
         let waited = self.shared.catalog.wait_drained();
         self.shared.file_side.prune_all();
-        self.shared.telemetry.metrics.waited(Cause::Drain, since);
+        drop(waiting);
         match self.shared.catalog.step(State::take_failure) {
             Some(error) => Err(error),
             None => waited,
@@ -56,9 +54,9 @@ impl Engine {
     /// # Errors
     /// The engine has stopped.
     pub fn settle(&self) -> Result<()> {
-        let since = Instant::now();
+        let waiting = self.shared.telemetry.metrics.wait(Cause::Drain);
         let waited = self.shared.catalog.wait_drained();
-        self.shared.telemetry.metrics.waited(Cause::Drain, since);
+        drop(waiting);
         waited
     }
 
@@ -77,11 +75,11 @@ impl Engine {
         }
         if self.shared.succession.has_successor() {
             let _span = self.shared.telemetry.trace.span(Activity::Drain);
-            let since = Instant::now();
+            let waiting = self.shared.telemetry.metrics.wait(Cause::Drain);
             let waited = self.shared.catalog.wait(|state| {
                 (state.successor().is_handed_over() || state.drained()).then_some(())
             });
-            self.shared.telemetry.metrics.waited(Cause::Drain, since);
+            drop(waiting);
             waited?;
             // Failed steps are retried here, so that they can be reported.
             let handed_over =
@@ -99,12 +97,12 @@ impl Engine {
     /// A checkpoint could not be written, or (in an ephemeral job) not handed over; it is named.
     fn hand_memory_over(&self) -> Result<()> {
         let _span = self.shared.telemetry.trace.span(Activity::Drain);
-        let since = Instant::now();
+        let waiting = self.shared.telemetry.metrics.wait(Cause::Drain);
         let can_end = |state: &mut State| {
             !state.arriving() && (state.successor().is_handed_over() || state.drained())
         };
         let waited = self.shared.catalog.wait(|state| can_end(state).then_some(()));
-        self.shared.telemetry.metrics.waited(Cause::Drain, since);
+        drop(waiting);
         waited?;
         let (left, unwritten) = self.shared.catalog.read(|state| {
             (state.not_handed_over(), state.drained() && state.unwritten().is_some())
@@ -157,9 +155,9 @@ impl Engine {
         let mut fetched = Ok(());
         if self.shared.catalog.read(State::arriving) {
             let _span = self.shared.telemetry.trace.span(Activity::Drain);
-            let since = Instant::now();
+            let waiting = self.shared.telemetry.metrics.wait(Cause::Drain);
             fetched = self.shared.catalog.wait(|state| (!state.arriving()).then_some(()));
-            self.shared.telemetry.metrics.waited(Cause::Drain, since);
+            drop(waiting);
         }
         match self.shared.catalog.step(State::take_failure) {
             Some(error) => Err(error),
@@ -171,9 +169,9 @@ impl Engine {
     pub fn await_parities(&self) {
         if let Some(node) = self.shared.file_side.erasure.get() {
             let _span = self.shared.telemetry.trace.span(Activity::Drain);
-            let since = Instant::now();
+            let waiting = self.shared.telemetry.metrics.wait(Cause::Drain);
             node.finish();
-            self.shared.telemetry.metrics.waited(Cause::Drain, since);
+            drop(waiting);
         }
     }
 }

@@ -40,7 +40,7 @@ use policy::touch;
 use recovery::link::Link;
 use recovery::Process;
 use trace::metrics::Metrics;
-use trace::{Recorder, Setup};
+use trace::{Recorder, Setup, Shown};
 
 /// One job, from `VELOC_Init` to `VELOC_Finalize`.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Engine {
             }
         };
         // Not earlier: a job that cannot start must not replace the file of a running one.
-        let trace = recorder(&config, rank);
+        let trace = recorder(&config, process);
         let mut shape = shape(&config, &files, host.as_ref());
         let (rows, lower): (Vec<LevelSpec>, Vec<_>) = lower.into_iter().unzip();
         for row in rows {
@@ -109,6 +109,7 @@ impl Engine {
             host.granule = host.granule.max(row.granule);
             shape.memory.push(row);
         }
+        show_levels(&trace, &shape.memory);
         let mut state = State::new(shape);
         let recorder = trace.clone();
         state.tell_evictions(move |level, name, version, bytes| {
@@ -194,7 +195,12 @@ impl Engine {
     ) -> Result<Engine> {
         let files =
             Files::open_for_successor(&config, process.rank, directories)?.of_job(process.ranks);
-        let mut state = State::new(shape(&config, &files, host.as_ref()));
+        let shape = shape(&config, &files, host.as_ref());
+        let shown = Some(Shown { ranks: process.ranks });
+        // Without a file nothing can fail.
+        let trace = Recorder::start(&Setup { file: None, rank: process.rank, shown })?;
+        show_levels(&trace, &shape.memory);
+        let mut state = State::new(shape);
         if let Some(ledger) = ledger {
             state.handover().hand_over_to(ledger);
         }
@@ -211,7 +217,7 @@ impl Engine {
             files,
             link: None,
             missing: None,
-            trace: Recorder::off(),
+            trace,
         });
         let engine = Engine::of(Arc::new(shared));
         engine.workers.spawn("write", storage::write)?;
@@ -358,11 +364,12 @@ impl Engine {
 }
 
 /// The recorder of the configuration. A job continues without its timeline if it cannot be written.
-fn recorder(config: &Config, rank: u32) -> Recorder {
-    let recorder = |file| Recorder::start(&Setup { file, rank });
+fn recorder(config: &Config, process: Process) -> Recorder {
+    let shown = Some(Shown { ranks: process.ranks });
+    let recorder = |file| Recorder::start(&Setup { file, rank: process.rank, shown });
     let trace = recorder(config.trace.clone()).or_else(|error| {
         log::warn!("going on without a trace: {error}");
-        // Profilers may listen all the same; without a file nothing can fail.
+        // Profilers and veloc top may listen all the same; without a file nothing can fail.
         recorder(None)
     });
     let trace = trace.unwrap_or_default();
@@ -379,6 +386,13 @@ fn recorder(config: &Config, rank: u32) -> Recorder {
     trace.metadata("gpu_cache_size", device);
     trace.metadata("host_cache_size", bytes(config.host_cache_size));
     trace
+}
+
+/// Tells `veloc top` of the levels of memory.
+fn show_levels(trace: &Recorder, levels: &[LevelSpec]) {
+    for (row, level) in levels.iter().enumerate() {
+        trace.level(row, level.name, level.capacity, row <= Level::HOST.index());
+    }
 }
 
 /// Warns of keys that have no effect because of others.

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::Instant;
 
 use super::device_side::DeviceSide;
 use super::place::Place;
@@ -44,9 +43,9 @@ impl Capturing<'_> {
         if self.shared.host_side.buffer.is_none() || !places.iter().any(is_managed) {
             return Ok(settled);
         }
-        let since = Instant::now();
+        let waiting = self.shared.telemetry.metrics.wait(Cause::Order);
         drop(self.shared.device_side.await_application()?);
-        self.shared.telemetry.metrics.waited(Cause::Order, since);
+        drop(waiting);
         let mut table = None;
         for place in settled.places.to_mut().iter_mut().filter(|place| is_managed(place)) {
             let Some(managed) = self.shared.device_side.ask(&mut table, place) else { continue };

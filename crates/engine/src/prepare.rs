@@ -75,11 +75,8 @@ pub(crate) fn touch(shared: &Shared) -> Result<()> {
         let time = since.elapsed();
         shared.telemetry.metrics.touch.add(bytes, time);
         shared.telemetry.trace.spent(Activity::Touch, since, time, bytes);
-        if shared.telemetry.trace.is_on() {
-            // Several threads touch: the counter must be recorded under the lock that its value is read
-            // under.
-            host.with_touched(|bytes| shared.telemetry.trace.counter(Counter::HostTouched, bytes));
-        }
+        // Several threads touch: the counter must be recorded under the lock that its value is read under.
+        host.with_touched(|bytes| shared.telemetry.trace.counter(Counter::HostTouched, bytes));
     }
     shared.host_side.pace.all_touched();
     Ok(())
@@ -115,9 +112,7 @@ fn give_back(shared: &Shared, host: &HostBuffer) {
             }
         }
     }
-    if shared.telemetry.trace.is_on() {
-        host.with_touched(|bytes| shared.telemetry.trace.counter(Counter::HostTouched, bytes));
-    }
+    host.with_touched(|bytes| shared.telemetry.trace.counter(Counter::HostTouched, bytes));
 }
 
 /// Binds the host buffer to the device's memory node, if there are several nodes.

@@ -100,18 +100,14 @@ impl Restores<'_> {
 
     /// The nearest copy of a part, once that is complete.
     pub(super) fn acquire(&self, id: Id, part: Part) -> Result<Acquire> {
-        let mut since = None;
-        let acquired = self.shared.catalog.wait(|state| match state.up().acquire(id, part) {
+        let mut waiting = None;
+        self.shared.catalog.wait(|state| match state.up().acquire(id, part) {
             Acquire::Wait => {
-                since.get_or_insert_with(Instant::now);
+                waiting.get_or_insert_with(|| self.shared.telemetry.metrics.wait(Cause::Fetch));
                 None
             }
             acquired => Some(acquired),
-        });
-        if let Some(since) = since {
-            self.shared.telemetry.metrics.waited(Cause::Fetch, since);
-        }
-        acquired
+        })
     }
 
     /// Copies from a level of memory to the application. The catalog keeps the source.
@@ -145,14 +141,11 @@ impl Restores<'_> {
     fn read_file(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
         if wanted.iter().any(|(_, place)| place.kind != PAGEABLE) {
             // After the application's own work on that memory.
-            let since = Instant::now();
+            let _waiting = self.shared.telemetry.metrics.wait(Cause::Order);
             drop(self.shared.device_side.await_application()?);
-            self.shared.telemetry.metrics.waited(Cause::Order, since);
         }
-        let since = Instant::now();
-        let result = self.read_out(restoring, wanted);
-        self.shared.telemetry.metrics.waited(Cause::File, since);
-        result
+        let _waiting = self.shared.telemetry.metrics.wait(Cause::File);
+        self.read_out(restoring, wanted)
     }
 
     fn read_out(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::shared::Restores;
 use catalog::state::{Content, State};
@@ -303,9 +302,9 @@ impl<'a> Restores<'a> {
     /// # Errors
     /// It could not be written.
     fn await_file(&self, id: Id) -> Result<()> {
-        let since = Instant::now();
+        let waiting = self.shared.telemetry.metrics.wait(Cause::File);
         let is_there = self.shared.catalog.wait(|state| state.checkpoints().file_settled(id))?;
-        self.shared.telemetry.metrics.waited(Cause::File, since);
+        drop(waiting);
         let never = "it has only what has changed since an earlier version, and could not be written to a file";
         is_there.then_some(()).ok_or_else(|| Error::new(ErrorKind::NotFound, never))
     }

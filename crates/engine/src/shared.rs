@@ -128,12 +128,10 @@ impl Shared {
     pub(crate) fn step_counted<R>(&self, step: impl FnOnce(&mut State) -> R) -> R {
         self.catalog.step(|state| {
             let result = step(state);
-            if self.telemetry.trace.is_on() {
-                let used = [Level::DEVICE, Level::HOST].map(|level| state.levels().used(level));
-                self.telemetry.trace.counters([Counter::DeviceUsed, Counter::HostUsed], used);
-                if let Some(lower) = state.levels().all().nth(2) {
-                    self.telemetry.trace.counter(Counter::LowerUsed, state.levels().used(lower));
-                }
+            let used = [Level::DEVICE, Level::HOST].map(|level| state.levels().used(level));
+            self.telemetry.trace.counters([Counter::DeviceUsed, Counter::HostUsed], used);
+            if let Some(lower) = state.levels().all().nth(2) {
+                self.telemetry.trace.counter(Counter::LowerUsed, state.levels().used(lower));
             }
             result
         })

@@ -15,11 +15,9 @@ use trace::metrics::Cause;
 
 impl Capturing<'_> {
     pub(super) fn capture_to_file(&self, open: &mut Open, places: &[Place]) -> Result<()> {
-        let since = Instant::now();
+        let _waiting = self.shared.telemetry.metrics.wait(Cause::File);
         let _outlived = SizeLimitOutlived::begin();
-        let result = self.spool(open, places);
-        self.shared.telemetry.metrics.waited(Cause::File, since);
-        result
+        self.spool(open, places)
     }
 
     /// Writes regions to the file of an open checkpoint, after the regions that it has in memory.

@@ -1,6 +1,6 @@
 //! The timeline of a job: what the workers do and why the application waits. It is written to a file in
 //! the Chrome trace-event format (for Perfetto, chrome://tracing and `python -m veloc.plot`), and as
-//! NVTX ranges for profilers.
+//! NVTX ranges for profilers. What it shows of the moment is in memory that `veloc top` reads.
 //!
 //! | file | owns |
 //! | --- | --- |
@@ -11,6 +11,7 @@
 //! | `writer` | the thread that writes the file |
 //! | `json` | formats records as JSON |
 //! | `file_name` | the file's name |
+//! | `live` | the job as it is now, for `veloc top` |
 //! | `nvtx` | NVTX, found at run time |
 //!
 //! A record is a few words in its thread's ring, written without lock or system call (but for the
@@ -28,7 +29,7 @@
 //! use trace::{Activity, Recorder, Setup};
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("trace.json");
-//! let trace = Recorder::start(&Setup { file: Some(path), rank: 0 })?;
+//! let trace = Recorder::start(&Setup { file: Some(path), ..Setup::default() })?;
 //! let mut span = trace.span(Activity::Flush).of("shot", 7);
 //! // ... move the bytes ...
 //! span.bytes(1 << 20);
@@ -43,6 +44,7 @@ mod activity;
 mod cause;
 mod file_name;
 mod json;
+pub mod live;
 pub mod metrics;
 mod nvtx;
 mod recorder;
@@ -55,4 +57,4 @@ mod ring_tests;
 mod tests;
 
 pub use activity::{Activity, Counter};
-pub use recorder::{Recorder, Setup, Span};
+pub use recorder::{Recorder, Setup, Shown, Span};

@@ -160,11 +160,33 @@ impl Metrics {
         self.trace.blocked(cause, since, time);
     }
 
+    /// A wait of the application for `cause` begins. It ends, and counts, when the value is dropped.
+    pub fn wait(&self, cause: Cause) -> Waiting<'_> {
+        self.trace.waits(cause);
+        Waiting { metrics: self, cause, since: Instant::now() }
+    }
+
     /// The bytes of each hop, as VELOC's GPU prototype writes them and its scripts read them: one line, each entry
     /// with a comma behind it. At most 378 bytes.
     pub fn text(&self) -> String {
         let hops = HOPS.map(|(hop, name)| format!("{name} : {}, ", self.hop(hop).amount()));
         format!("{{{}}}", hops.concat())
+    }
+}
+
+/// A wait of the application in progress.
+#[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
+pub struct Waiting<'a> {
+    metrics: &'a Metrics,
+    cause: Cause,
+    since: Instant,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.metrics.trace.goes_on(self.cause);
+        self.metrics.waited(self.cause, self.since);
     }
 }
 

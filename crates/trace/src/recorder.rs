@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::activity::{Activity, Counter, ACTIVITIES};
 use super::cause::Cause;
 use super::file_name;
+use super::live::Page;
 use super::nvtx::Nvtx;
 use super::ring::{Producer, RecordKind, Ring, TraceRecord};
 use super::writer::TraceWriter;
@@ -25,6 +26,15 @@ pub struct Setup {
     pub file: Option<PathBuf>,
     /// The process's rank.
     pub rank: u32,
+    /// What `veloc top` is told of the process. `None`: it does not see it.
+    pub shown: Option<Shown>,
+}
+
+/// What `veloc top` is told of a process at its start.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// The number of ranks; 0 if it is unknown.
+    pub ranks: u32,
 }
 
 /// A recorder, or none. Clones share one file.
@@ -36,6 +46,8 @@ struct Inner {
     /// Identifies this recorder in a thread's list of rings.
     id: u64,
     clock: Clock,
+    /// The job as it is now.
+    page: Page,
     writer: Option<TraceWriter>,
     nvtx: Option<&'static Nvtx>,
 }
@@ -67,27 +79,29 @@ impl Recorder {
         Recorder(None)
     }
 
-    /// Starts recording. The calling thread is named "application" unless it is renamed. Without a file
-    /// and NVTX, nothing is recorded.
+    /// Starts recording. The calling thread is named "application" unless it is renamed. Without a file,
+    /// NVTX and anybody to show it to, nothing is recorded.
     ///
     /// # Errors
     /// The file cannot be created; its name and the reason.
     pub fn start(setup: &Setup) -> Result<Recorder> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let writer = match &setup.file {
-            None => None,
+        let (path, writer) = match &setup.file {
+            None => (None, None),
             Some(given) => {
                 let (path, file) = file_name::create(given, setup.rank)?;
                 log::info!("a trace is written to {}", path.display());
-                Some(TraceWriter::start(file, path, std::process::id())?)
+                (Some(path.clone()), Some(TraceWriter::start(file, path, std::process::id())?))
             }
         };
         let nvtx = Nvtx::find(writer.is_some());
-        if writer.is_none() && nvtx.is_none() {
+        if writer.is_none() && nvtx.is_none() && setup.shown.is_none() {
             return Ok(Recorder(None));
         }
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let recorder = Recorder(Some(Arc::new(Inner { id, clock: Clock::new(), writer, nvtx })));
+        let clock = Clock::new();
+        let page = Page::new(setup.rank, setup.shown.as_ref(), path.as_deref(), &clock);
+        let recorder = Recorder(Some(Arc::new(Inner { id, clock, page, writer, nvtx })));
         if let Some(inner) = &recorder.0 {
             // Allocates the ring now, not in the first checkpoint.
             inner.with_local(|_, _| {});
@@ -102,9 +116,17 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Whether anything is recorded, for callers whose records are costly to make.
+    /// Whether a timeline is recorded, for callers whose records are costly to make.
     pub fn is_on(&self) -> bool {
-        self.0.is_some()
+        self.0.as_ref().is_some_and(|inner| inner.writer.is_some() || inner.nvtx.is_some())
+    }
+
+    /// Tells those who look at the job of a level of memory: its row, name and size in bytes, and whether all of it is
+    /// there at once.
+    pub fn level(&self, row: usize, name: &str, size: u64, comes_later: bool) {
+        if let Some(inner) = &self.0 {
+            inner.page.level(row, name, size, comes_later);
+        }
     }
 
     /// Names the calling thread, in the file and for profilers, and allocates its ring.
@@ -133,6 +155,7 @@ impl Recorder {
             if let Some(nvtx) = inner.nvtx {
                 nvtx.push(ACTIVITIES[activity as usize].1);
             }
+            inner.page.begins(activity);
             let since = Instant::now();
             let (entered, discarded, bytes, untouched) = (false, false, 0, 0);
             OpenSpan { inner, activity, since, entered, discarded, bytes, untouched }
@@ -142,12 +165,32 @@ impl Recorder {
 
     /// Records an activity on this thread that began at `since` and took `time`.
     pub fn spent(&self, activity: Activity, since: Instant, time: Duration, bytes: u64) {
+        if let Some(inner) = &self.0 {
+            inner.page.done(activity, bytes, time);
+        }
         self.record(RecordKind::Span, activity as u8, since, time, [bytes, 0], None);
     }
 
     /// Records that the application, on this thread, waited for `cause` since `since`.
     pub fn blocked(&self, cause: Cause, since: Instant, time: Duration) {
+        if let Some(inner) = &self.0 {
+            inner.page.waited(cause, time);
+        }
         self.record(RecordKind::Blocked, cause as u8, since, time, [0, 0], None);
+    }
+
+    /// A wait of the application begins, which [`Recorder::goes_on`] ends.
+    pub(crate) fn waits(&self, cause: Cause) {
+        if let Some(inner) = &self.0 {
+            inner.page.waits(cause);
+        }
+    }
+
+    /// The application goes on.
+    pub(crate) fn goes_on(&self, cause: Cause) {
+        if let Some(inner) = &self.0 {
+            inner.page.goes_on(cause);
+        }
     }
 
     /// Records the eviction of a copy.
@@ -182,12 +225,21 @@ impl Recorder {
 
     /// Records the value of a counter in bytes.
     pub fn counter(&self, counter: Counter, bytes: u64) {
+        if let Some(inner) = &self.0 {
+            inner.page.counter(counter, bytes);
+        }
         self.record_now(RecordKind::Counter, counter as u8, [bytes, 0], None);
     }
 
     /// Records the values of two consecutive counters in bytes.
     pub fn counters(&self, counters: [Counter; 2], bytes: [u64; 2]) {
         debug_assert_eq!(counters[0] as u8 + 1, counters[1] as u8);
+        if let Some(inner) = &self.0 {
+            counters
+                .iter()
+                .zip(bytes)
+                .for_each(|(counter, bytes)| inner.page.counter(*counter, bytes));
+        }
         self.record_now(RecordKind::Counters, counters[0] as u8, bytes, None);
     }
 
@@ -210,7 +262,7 @@ impl Recorder {
         values: [u64; 2],
         subject: Option<(&str, i32)>,
     ) {
-        if self.0.is_some() {
+        if self.0.as_ref().is_some_and(|inner| inner.writer.is_some()) {
             self.record(kind, detail, Instant::now(), Duration::ZERO, values, subject);
         }
     }
@@ -224,7 +276,7 @@ impl Recorder {
         [bytes, extra]: [u64; 2],
         subject: Option<(&str, i32)>,
     ) {
-        let Some(inner) = &self.0 else { return };
+        let Some(inner) = self.0.as_ref().filter(|inner| inner.writer.is_some()) else { return };
         let start = inner.clock.nanoseconds(since);
         let time = time.as_nanos() as u64;
         let record = TraceRecord { kind, detail, start, time, bytes, extra };
@@ -306,6 +358,9 @@ impl Span<'_> {
     /// has done so.
     pub fn of(mut self, name: &str, version: i32) -> Self {
         if let Some(open) = &mut self.open {
+            if matches!(open.activity, Activity::Checkpoint | Activity::Restore) {
+                open.inner.page.checkpoint(name, version);
+            }
             let entered = &mut open.entered;
             open.inner.with_local(|_, producer| *entered |= producer.enter(name, version));
         }
@@ -338,11 +393,16 @@ impl Drop for Span<'_> {
     fn drop(&mut self) {
         let Some(open) = &self.open else { return };
         let inner = open.inner;
+        let time = open.since.elapsed();
+        inner.page.is_over(open.activity);
+        if !open.discarded {
+            inner.page.done(open.activity, open.bytes, time);
+        }
         let record = TraceRecord {
             kind: RecordKind::Span,
             detail: open.activity as u8,
             start: inner.clock.nanoseconds(open.since),
-            time: open.since.elapsed().as_nanos() as u64,
+            time: time.as_nanos() as u64,
             bytes: open.bytes,
             extra: open.untouched,
         };

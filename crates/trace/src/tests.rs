@@ -14,7 +14,7 @@ use crate::metrics::Metrics;
 use os::forks;
 
 fn start(path: &Path) -> Recorder {
-    Recorder::start(&Setup { file: Some(path.to_owned()), rank: 7 }).unwrap()
+    Recorder::start(&Setup { file: Some(path.to_owned()), rank: 7, shown: None }).unwrap()
 }
 
 fn read(path: &Path) -> Vec<Value> {
@@ -226,6 +226,7 @@ fn without_a_file_nothing_is_recorded() {
     span.bytes(1);
     drop(span);
     trace.finish();
-    let refused = Recorder::start(&Setup { file: Some("/nonexistent/t".into()), rank: 0 });
+    let refused =
+        Recorder::start(&Setup { file: Some("/nonexistent/t".into()), ..Setup::default() });
     assert!(refused.unwrap_err().to_string().contains("/nonexistent/t"));
 }

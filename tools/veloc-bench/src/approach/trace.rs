@@ -21,7 +21,7 @@ pub(super) fn start(plan: &PointPlan, process: u32, device: &BenchDevice) -> Res
     if file.is_none() {
         return Ok(Recorder::off());
     }
-    let trace = Recorder::start(&Setup { file, rank: process })
+    let trace = Recorder::start(&Setup { file, rank: process, shown: None })
         .map_err(|error| anyhow!("{VARIABLE}: {error}"))?;
     trace.metadata("approach", plan.approach.text());
     trace.metadata("device", device.name());
