@@ -45,7 +45,7 @@ pub enum Activity {
 }
 
 /// All activities with their names, by number.
-pub(crate) const ACTIVITIES: [(Activity, &std::ffi::CStr); 19] = [
+pub const ACTIVITIES: [(Activity, &std::ffi::CStr); 19] = [
     (Activity::Init, c"init"),
     (Activity::Checkpoint, c"checkpoint"),
     (Activity::Restore, c"restore"),

@@ -56,5 +56,5 @@ mod ring_tests;
 #[cfg(test)]
 mod tests;
 
-pub use activity::{Activity, Counter};
+pub use activity::{Activity, Counter, ACTIVITIES};
 pub use recorder::{Recorder, Setup, Shown, Span};

@@ -27,11 +27,12 @@ mod share;
 mod software;
 mod stored;
 mod sync;
+mod top;
 mod verify;
 
 /// Look at stored checkpoints and at nodes; measure the VELOC checkpoint library
 ///
-/// For those who run jobs: ls, verify, sync, inspect, doctor and backend. For those who want to know what
+/// For those who run jobs: ls, verify, sync, inspect, top, doctor and backend. For those who want to know what
 /// checkpoints cost: rtm, bench and schedule. `python -m veloc.plot` draws what these and VELOC_TRACE write.
 ///
 /// Ends with exit code 0; 1 for a failure, or where a command says so; 2 for options that cannot be
@@ -50,6 +51,7 @@ enum Command {
     Verify(verify::Verify),
     Sync(sync::Sync),
     Inspect(inspect::Inspect),
+    Top(top::Top),
     Doctor(doctor::Doctor),
     Backend(backend::BackendCommand),
     Run(run::RunCommand),
@@ -75,6 +77,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::List(list) => list::run(&list),
         Command::Verify(verify) => return verify::run(&verify),
         Command::Sync(sync) => return sync::run(&sync),
+        Command::Top(top) => top::run(&top),
         Command::Doctor(doctor) => return doctor::run(&doctor),
         Command::Run(run) => return run::run(&run),
         Command::Checkpoint(checkpoint) => run::checkpoint(&checkpoint),
