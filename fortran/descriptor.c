@@ -1,6 +1,6 @@
 /*
- * Arrays of any type and rank, by the descriptors in which Fortran hands them to C. Compiled with
- * the header of the Fortran compiler: some of these cannot do as much in Fortran.
+ * Takes arrays of any type and rank by the descriptors in which Fortran passes them to C. It is compiled with the
+ * header of the Fortran compiler; some compilers cannot do this in Fortran.
  */
 #include <ISO_Fortran_binding.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ void veloc_fortran_protect_own_array_long(const int64_t *id, const CFI_cdesc_t *
 void veloc_fortran_protect_part_long(const int64_t *what, const int64_t *id,
                                      const CFI_cdesc_t *array, int64_t *err);
 
-/* Longer than any name: what does not fit is refused by the library, for its length. And a reason. */
+/* Room for a name and for a reason. The library refuses a longer name for its length. */
 enum { NAME = 1024, REASON = 256 };
 
 /*

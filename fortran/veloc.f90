@@ -1,8 +1,8 @@
 ! The Fortran interface: module veloc, which is veloc_2003 (in this file, too, by its `include`) with
 ! arrays and scalars of any type and rank.
 !
-! These are of Fortran 2018 (of TS 29113 before that), and need descriptor.c. Where all is compiled
-! with -std=f2008 or older, this file alone needs -std=f2018 behind it; the program that uses it does not.
+! These need Fortran 2018 (TS 29113 before that) and descriptor.c. If everything is compiled with -std=f2008 or older,
+! add -std=f2018 after it for this file; the program that uses it does not need that.
 include 'veloc_2003.f90'
 
 module veloc
@@ -12,15 +12,15 @@ module veloc
 
   private :: c_char, c_int, c_int64_t
 
-  ! Protects an array or scalar of any type and rank: (id, array, err). It must have the attribute
-  ! target or live as long as it is protected; a section with gaps is refused, and by the compiler
-  ! what is no variable or may not be changed, as a restart does.
-  ! Or so many elements at an address: see veloc_2003.
+  ! Protects an array or scalar of any type and rank: (id, array, err). It must have the attribute target, or live as
+  ! long as it is protected. The library refuses a section with gaps. The compiler refuses what is no variable or may
+  ! not be changed, because a restart changes it. Another form takes a number of elements at an address: see
+  ! veloc_2003.
   interface VELOC_Mem_protect
     procedure veloc_fortran_protect_array, veloc_fortran_protect_array_long
   end interface
 
-  ! The same for the checkpoints of one name alone, which is the last argument but err.
+  ! The same for the checkpoints of one name alone. The name stands before err.
   interface VELOC_Region_protect
     procedure veloc_fortran_protect_own_array, veloc_fortran_protect_own_array_long
   end interface
@@ -31,9 +31,9 @@ module veloc
   end interface
 
   interface
-    ! In descriptor.c. Arrays are intent(inout): later calls read and write them. So a compiler does not keep
-    ! them in registers, and refuses an expression, whose value is gone behind the call. Each for default
-    ! integers of 32 and of 64 bits.
+    ! These are in descriptor.c. Arrays are intent(inout), because later calls read and write them: so a compiler does
+    ! not keep them in registers, and refuses an expression, whose value is gone after the call. There is one of each
+    ! for default integers of 32 and of 64 bits.
     subroutine veloc_fortran_protect_array(id, array, err) bind(c)
       import :: c_int
       integer(c_int), intent(in) :: id

@@ -1,18 +1,18 @@
 ! The Fortran interface in Fortran 2003: module veloc_2003.
 !
-! Names and argument orders are those of VELOC's own module of 2018; what it had not is named after
-! the C function that it calls, with its result as the last argument. Every text is trimmed.
-! The reason of a failure is given by VELOC_Last_error.
+! Names and argument orders are those of VELOC's own module of 2018. A procedure that VELOC lacks has the name of the
+! C function that it calls, and gives its result as the last argument. Every text is trimmed. VELOC_Last_error gives
+! the reason of a failure.
 !
-! Memory is protected by its address: VELOC_Mem_protect(id, c_loc(array), size(array), VELOC_REAL8, err).
-! The module veloc (veloc.f90, Fortran 2018) has all of this, and protects arrays as they are.
+! Memory is protected by its address: VELOC_Mem_protect(id, c_loc(array), size(array), VELOC_REAL8, err). The module
+! veloc (veloc.f90, Fortran 2018) has all of this, and takes arrays themselves.
 !
-! Needs no MPI: VELOC_Init takes the communicator as an integer, as `use mpi` has it; with
-! `use mpi_f08` pass comm%MPI_VAL.
+! This file needs no MPI: VELOC_Init takes the communicator as an integer, as `use mpi` has it; with `use mpi_f08`
+! pass comm%MPI_VAL.
 !
-! To be compiled by the compiler of the program that uses it, and with the same kind of default
-! integers (gfortran and flang: -fdefault-integer-8). Where these have 64 bits, a number that C's int
-! cannot hold is refused.
+! Compile this file with the compiler of the program that uses it, and with the same kind of default integers
+! (gfortran and flang: -fdefault-integer-8). If these have 64 bits, the library refuses a number that C's int cannot
+! hold.
 module veloc_2003
   use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_f_pointer, c_funloc, &
       c_funptr, c_int, c_int64_t, c_int8_t, c_loc, c_null_char, c_null_funptr, &
@@ -22,7 +22,7 @@ module veloc_2003
 
   ! The call did what it says.
   integer, parameter, public :: VELOC_SCES = 0
-  ! The call failed, and changed nothing that it does not say.
+  ! The call failed. It changed nothing, unless its description says so.
   integer, parameter, public :: VELOC_NSCS = -1
   ! Characters of a variable for what VELOC_Route_file gives.
   integer, parameter, public :: VELOC_MAX_NAME = 1024
@@ -33,8 +33,8 @@ module veloc_2003
   ! How VELOC_Checkpoint takes a region in host memory: as the key host_capture says; ...
   integer, parameter, public :: VELOC_CAPTURE_AUTO = 0, VELOC_CAPTURE_COPY = 1, &
       VELOC_CAPTURE_PROTECT = 2, VELOC_CAPTURE_FORK = 3
-  ! How a region is compressed: not, without loss, with so many bits of a value; added to one of these: the bound is
-  ! relative.
+  ! How a region is compressed: not at all, without loss, or to 8, 12 or 16 bits for each value.
+  ! VELOC_COMPRESS_RELATIVE is added to one of the last three: the bound is relative.
   integer, parameter, public :: VELOC_COMPRESS_NONE = 0, VELOC_COMPRESS_8 = 8, &
       VELOC_COMPRESS_12 = 12, VELOC_COMPRESS_16 = 16, VELOC_COMPRESS_RELATIVE = 256, &
       VELOC_COMPRESS_LOSSLESS = 64
@@ -57,8 +57,8 @@ module veloc_2003
   public :: VELOC_Prefetch_enqueue, VELOC_Prefetch_start, VELOC_Next_prefetched, &
       VELOC_Recover_ckpt_size
 
-  ! Joins a job: (comm, config_file, err). The kind of a communicator is that of the MPI's integers,
-  ! which need not be the program's.
+  ! Joins a job: (comm, config_file, err). A communicator has the kind of MPI's integers, which may differ from the
+  ! program's.
   interface VELOC_Init
     procedure init_int, init_long
   end interface
@@ -73,20 +73,20 @@ module veloc_2003
     type(c_ptr) :: key, value
   end type
 
-  ! Protects so many elements at an address, of the host or the device: (id, c_ptr, count, size, err),
-  ! where count and size may have 32 or 64 bits each, so that c_sizeof() and c_size_t will do.
+  ! Protects `count` elements of `size` bytes at an address on the host or the device: (id, c_ptr, count, size, err).
+  ! count and size may have 32 or 64 bits each, so that c_sizeof() and c_size_t will do.
   interface VELOC_Mem_protect
     procedure protect_address, protect_address_size, protect_address_count, protect_address_both
   end interface
 
-  ! A region of VELOC_Mem_protect_list: so many elements of so many bytes at an address.
+  ! A region of VELOC_Mem_protect_list: `count` elements of `base_size` bytes at `ptr`.
   type, bind(c), public :: VELOC_Region
     integer(c_int64_t) :: id
     type(c_ptr) :: ptr
     integer(c_int64_t) :: count, base_size
   end type
 
-  ! The same for the checkpoints of one name alone, which is the last argument but err.
+  ! The same for the checkpoints of one name alone. The name stands before err.
   interface VELOC_Region_protect
     procedure protect_own_address, protect_own_address_size, protect_own_address_count, &
         protect_own_address_both
@@ -273,16 +273,16 @@ module veloc_2003
     end function
   end interface
 
-  ! The name of no checkpoint: the regions of any.
+  ! No name of a checkpoint: it stands for the regions of all names.
   character(kind=c_char), parameter :: ANY_NAME(1) = [c_null_char]
 
   ! --- adjoint computations -------------------------------------------------------------------
 
-  ! The run stopped as it was asked to; the same call goes on, also in a later job.
+  ! The run stopped as it was asked to. The same call goes on with it, also in a later job.
   integer, parameter, public :: VELOC_STOPPED = 1
   ! What memory is part of: each stored state, or each stored adjoint.
   integer, parameter, public :: VELOC_ADJOINT_STATE = 0, VELOC_ADJOINT_GRADIENT = 1
-  ! Flags: none, or to compare each state that is computed again with what it was.
+  ! Flags: none, or compare each state that is computed again with what it was.
   integer, parameter, public :: VELOC_DEFAULT = 0, VELOC_VERIFY_REPLAY = 1
 
   public :: VELOC_Adjoint, VELOC_Adjoint_protects, VELOC_Adjoint_forwards, &
@@ -296,22 +296,22 @@ module veloc_2003
     subroutine VELOC_Adjoint_protects(err)
       integer, intent(inout) :: err
     end subroutine
-    ! Computes the states from `from`, which the program has, to `to`, which it has then, without
-    ! recording. The same states each time.
+    ! Computes the states from `from` to `to`, without recording. The program has state `from` before and state `to`
+    ! after. It must compute the same states each time.
     subroutine VELOC_Adjoint_forwards(from, to, err)
       import :: c_int64_t
       integer(c_int64_t), intent(in) :: from, to
       integer, intent(inout) :: err
     end subroutine
-    ! Computes step `step` from state `step - 1`, which the program has, recording it, and takes the
-    ! adjoint's step from state `step` to state `step - 1`. The last step of all begins the adjoint
-    ! before that. The state may be anything then.
+    ! Computes step `step` from state `step - 1`, which the program has, recording it, and takes the adjoint's step
+    ! from state `step` to state `step - 1`. The last step of all begins the adjoint before that. The state may be
+    ! anything after that.
     subroutine VELOC_Adjoint_reverses(step, err)
       import :: c_int64_t
       integer(c_int64_t), intent(in) :: step
       integer, intent(inout) :: err
     end subroutine
-    ! A hash of the state that the program has.
+    ! Gives a hash of the state that the program has.
     subroutine VELOC_Adjoint_hashes(hash, err)
       import :: c_int64_t
       integer(c_int64_t), intent(out) :: hash
@@ -319,12 +319,12 @@ module veloc_2003
     end subroutine
   end interface
 
-  ! An adjoint computation: what veloc/adjoint.h says of VELOC_Adjoint. States are numbered from 0 to
-  ! `steps`, and step i goes from state i - 1 to state i. What is not given has the meaning of zero.
-  ! The procedures are those of a module, or external.
+  ! An adjoint computation: what veloc/adjoint.h says of VELOC_Adjoint. States are numbered from 0 to `steps`, and
+  ! step i goes from state i - 1 to state i. A member that is not given counts as zero. The procedures are those of a
+  ! module, or external.
   type :: VELOC_Adjoint
-    ! The name of the states in the store, of at most 119 bytes; <name>.adjoint is that of stored adjoints,
-    ! <name>.hashes that of hashes of states.
+    ! The name of the stored states, of at most 119 bytes. Stored adjoints have the name <name>.adjoint, hashes of
+    ! states <name>.hashes.
     character(len=256) :: name = ''
     ! Steps, and states that are stored at a time; both 1 or more.
     integer(c_int64_t) :: steps = 0, slots = 0
@@ -337,24 +337,24 @@ module veloc_2003
     integer :: rule = 0
     ! VELOC_DEFAULT or VELOC_VERIFY_REPLAY.
     integer :: flags = VELOC_DEFAULT
-    ! After so many seconds the run stops, so that a later one can go on; 0: it does not.
+    ! After so many seconds the run stops, so that a later one can go on; 0: no limit.
     real(c_double) :: time_limit = 0
     ! Tells this computation from others of the same name: the iteration of an optimisation, say.
     integer(c_int64_t) :: tag = 0
     procedure(VELOC_Adjoint_protects), pointer, nopass :: protect => null()
     procedure(VELOC_Adjoint_forwards), pointer, nopass :: forward => null()
     procedure(VELOC_Adjoint_reverses), pointer, nopass :: adjoint => null()
-    ! For VELOC_VERIFY_REPLAY, and to compare state 0 when a run goes on; without one, the memory of the
-    ! state is hashed, or compared.
+    ! Used for VELOC_VERIFY_REPLAY, and to compare state 0 when a run goes on. Without it the library hashes or
+    ! compares the memory of the state.
     procedure(VELOC_Adjoint_hashes), pointer, nopass :: hash => null()
-    ! The mean time between failures, and how long it takes to store the adjoint, and to record and
-    ! reverse a step; in forward steps. If they are given, the adjoint is stored where the work that a
-    ! failure would cost outweighs the write, instead of every adjoint_distance steps.
+    ! The mean time between failures, how long it takes to store the adjoint, and how long it takes to record and
+    ! reverse a step; all in forward steps. If they are given, the adjoint is stored where a failure would cost more
+    ! work than the write, instead of every adjoint_distance steps.
     real(c_double) :: mtbf = 0, write_cost = 0, turn_cost = 0
   end type
 
-  ! Protects so many elements at an address: (what, id, c_ptr, count, size, err); see VELOC_Mem_protect.
-  ! `what` is VELOC_ADJOINT_STATE or VELOC_ADJOINT_GRADIENT, each with ids of its own.
+  ! Protects `count` elements of `size` bytes at an address: (what, id, c_ptr, count, size, err); see
+  ! VELOC_Mem_protect. `what` is VELOC_ADJOINT_STATE or VELOC_ADJOINT_GRADIENT, each with ids of its own.
   interface VELOC_Adjoint_protect
     procedure protect_part_address, protect_part_address_size, protect_part_address_count, &
         protect_part_address_both
@@ -529,7 +529,7 @@ contains
     err = c_finalize(merge(1_c_int, 0_c_int, drain /= 0))
   end subroutine
 
-  ! The reason of this thread's last failure, cut or filled with blanks.
+  ! Gives the reason of this thread's last failure. The text is cut, or filled with blanks.
   subroutine VELOC_Last_error(text)
     character(len=*), intent(out) :: text
     type(c_ptr) :: reason
@@ -543,7 +543,7 @@ contains
     end do
   end subroutine
 
-  ! The stream in which the program computes, a cudaStream_t or CUstream.
+  ! Tells the library in which stream the program computes, a cudaStream_t or CUstream.
   subroutine VELOC_Set_stream(stream, err)
     type(c_ptr), intent(in) :: stream
     integer, intent(out) :: err
@@ -653,15 +653,15 @@ contains
     err = c_protect_list(list, size(list, kind=c_size_t))
   end subroutine
 
-  ! How VELOC_Checkpoint takes a region in host memory: VELOC_CAPTURE_COPY, ...
+  ! Sets how VELOC_Checkpoint takes a region in host memory: VELOC_CAPTURE_COPY, ...
   subroutine VELOC_Mem_capture(id, mode, err)
     integer, intent(in) :: id, mode
     integer, intent(out) :: err
     if (fits('id', id, err)) err = c_mem_capture(int(id, c_int), int(mode, c_int))
   end subroutine
 
-  ! Has checkpoints take a region of reals with fewer bits, within a bound: VELOC_COMPRESS_8, ..., or without loss and with a
-  ! bound of 0: VELOC_COMPRESS_LOSSLESS.
+  ! Has checkpoints compress a region of reals: within a bound (VELOC_COMPRESS_8, ...), or without loss
+  ! (VELOC_COMPRESS_LOSSLESS, with a bound of 0).
   subroutine VELOC_Mem_compress(id, mode, bound, err)
     integer, intent(in) :: id, mode
     double precision, intent(in) :: bound
@@ -695,8 +695,8 @@ contains
 
   ! --- files ----------------------------------------------------------------------------------
 
-  ! The path to write to or read from in place of `original`, filled with blanks. A variable that is
-  ! too short for it is refused: half a path would be the path of something else.
+  ! Gives the path to write to or read from in place of `original`, filled with blanks. The call fails if the variable
+  ! is too short for the path: half a path would be the path of something else.
   subroutine VELOC_Route_file(original, routed, err)
     character(len=*), intent(in) :: original
     character(len=*), intent(out) :: routed
@@ -766,7 +766,7 @@ contains
     err = c_checkpoint_wait()
   end subroutine
 
-  ! 1: done; 0: still going; VELOC_NSCS: something failed in the background.
+  ! 1: every checkpoint is done; 0: not yet; VELOC_NSCS: something failed in the background.
   subroutine VELOC_Checkpoint_finished(finished)
     integer, intent(out) :: finished
     finished = c_checkpoint_finished()
@@ -837,7 +837,7 @@ contains
     err = c_prefetch_start()
   end subroutine
 
-  ! Whether a region is wholly in the device cache.
+  ! Tells whether a region is wholly in the device cache.
   subroutine VELOC_Next_prefetched(name, version, id, prefetched)
     character(len=*), intent(in) :: name
     integer, intent(in) :: version, id
@@ -888,8 +888,8 @@ contains
     err = c_adjoint_run(as_c)
   end subroutine
 
-  ! Has stored states take a region of reals with fewer bits, within a bound: VELOC_COMPRESS_8, ... Called in `protect`, once
-  ! the region is protected; more states have room then.
+  ! Compresses a region of reals in stored states, within a bound: VELOC_COMPRESS_8, ... Call it in `protect`, after
+  ! the region is protected. More states have room then.
   subroutine VELOC_Adjoint_compress(id, mode, bound, err)
     integer, intent(in) :: id, mode
     double precision, intent(in) :: bound
@@ -897,16 +897,15 @@ contains
     if (fits('id', id, err)) err = c_adjoint_compress(int(id, c_int), int(mode, c_int), real(bound, c_double))
   end subroutine
 
-  ! Asks the run under way, or the next one, to stop as soon as a later one can go on from there. Of
-  ! several processes it is enough that one asks. May be called from anywhere, a handler of signals
-  ! included.
+  ! Asks the run under way, or the next one, to stop as soon as a later one can go on from there. One of several
+  ! processes is enough to ask. It may be called from anywhere, also from a signal handler.
   subroutine VELOC_Adjoint_stop(err)
     integer, intent(out) :: err
     err = c_adjoint_stop()
   end subroutine
 
-  ! Removes what VELOC_Adjoint_run has left under a name, also in persistent, of a run that is not to be gone
-  ! on with, so that the next one of that name begins anew. Each process removes its own.
+  ! Removes what VELOC_Adjoint_run has left under a name, also in persistent, so that the next run of that name begins
+  ! anew. Each process removes its own.
   subroutine VELOC_Adjoint_discard(name, err)
     character(len=*), intent(in) :: name
     integer, intent(out) :: err

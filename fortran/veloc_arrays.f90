@@ -1,26 +1,27 @@
 ! Arrays in persistent memory in Fortran: module veloc_arrays.
 !
-! Each procedure calls the C function of its name (veloc/pmem.h), with its result as the last argument; the reason of a
-! failure is given by VELOC_Last_error of the module veloc. Iterations and sizes have 64 bits. A slot becomes an array of
-! the program by c_f_pointer:
+! Each procedure calls the C function of its name (veloc/pmem.h), and gives its result as the last argument.
+! VELOC_Last_error of the module veloc gives the reason of a failure. Iterations and sizes have 64 bits. A slot
+! becomes an array of the program by c_f_pointer:
 !
 !   real(c_double), pointer :: p(:)
 !   call c_f_pointer(VELOC_Pmem_at(array, iteration), p, [n])
 !
-! To be compiled by the compiler of the program that uses it.
+! Compile this file with the compiler of the program that uses it.
 module veloc_arrays
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_f_pointer, c_funloc, c_funptr, c_int, c_int64_t, &
       c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
   implicit none
   private
 
-  ! A crash, as in veloc/defs.h: of the process; of the machine, with persistent memory; with an ordinary file.
+  ! A crash, as in veloc/defs.h: of the process; of the machine, with persistent memory; of the machine, with an
+  ! ordinary file.
   integer, parameter, public :: VELOC_CRASH_PROCESS = 0, VELOC_CRASH_POWER = 1, VELOC_CRASH_PAGE = 2
   ! What an invariant answers.
   integer(c_int), parameter, public :: VELOC_INVARIANT_HOLDS = 1, VELOC_INVARIANT_FAILS = 0, &
       VELOC_INVARIANT_UNKNOWN = -1, VELOC_INVARIANT_CORRECTED = 2
 
-  ! A file of arrays, and one of its arrays. A copy is the same one.
+  ! A file of arrays, and one of its arrays. A copy stands for the same file or array.
   type, public :: VELOC_Pmem
     private
     type(c_ptr) :: handle = c_null_ptr
@@ -30,7 +31,7 @@ module veloc_arrays
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  ! An iteration that was tried, and what the invariant that has not held answered.
+  ! An iteration that was tried, the answer, and the invariant that did not hold (empty if all held).
   type, public :: VELOC_Tried
     integer(c_int64_t) :: iteration
     integer :: answer
@@ -38,7 +39,7 @@ module veloc_arrays
   end type
 
   abstract interface
-    ! Whether an iteration is consistent: one of VELOC_INVARIANT_*.
+    ! Tells whether an iteration is consistent: VELOC_INVARIANT_HOLDS, _FAILS or _UNKNOWN.
     integer(c_int) function VELOC_Invariant(iteration, scalars, n, context) bind(c)
       import :: c_double, c_int, c_int64_t, c_ptr
       integer(c_int64_t), value :: iteration
@@ -158,7 +159,7 @@ module veloc_arrays
       integer(c_size_t), value :: words, block
       integer(c_int64_t), intent(inout) :: wrong
     end function
-    ! Rows are those of C: a Fortran array has its columns there.
+    ! Rows are those of C: they are the columns of a Fortran array.
     integer(c_int) function VELOC_Pmem_matrix_sums(matrix, rows, columns, stride, row_sums, column_sums) &
         bind(c, name='VELOC_Pmem_matrix_sums')
       import :: c_int, c_ptr, c_size_t
@@ -196,7 +197,8 @@ contains
     pmem%handle = c_null_ptr
   end subroutine
 
-  ! What a crash leaves of the file: one of VELOC_CRASH_*, bytes that reach it together, and why it is no more.
+  ! Tells what a crash leaves of the file: the worst crash that it survives, one of VELOC_CRASH_*; the bytes that
+  ! reach it together; and why it does not survive a worse crash.
   subroutine VELOC_Pmem_domain(pmem, crash, granularity, why, err)
     type(VELOC_Pmem), intent(in) :: pmem
     integer, intent(out) :: crash, granularity, err
@@ -210,7 +212,7 @@ contains
     if (err == 0) why = text_of(found%why)
   end subroutine
 
-  ! Finds an array by its name, or adds one: elements of so many bytes, elements of a slot, slots.
+  ! Finds an array by its name, or adds one. element_bytes: bytes of an element; count: elements of a slot.
   subroutine VELOC_Pmem_array(pmem, name, element_bytes, count, slots, array, err)
     type(VELOC_Pmem), intent(in) :: pmem
     character(len=*), intent(in) :: name
@@ -222,7 +224,7 @@ contains
         int(max(count, 0_c_int64_t), c_size_t), as_int(slots), array%handle)
   end subroutine
 
-  ! The slot of an iteration, for c_f_pointer; a null pointer for a negative one.
+  ! The slot of an iteration, for c_f_pointer; a null pointer for a negative iteration.
   type(c_ptr) function VELOC_Pmem_at(array, iteration)
     type(VELOC_Array), intent(in) :: array
     integer(c_int64_t), intent(in) :: iteration
@@ -238,7 +240,7 @@ contains
     err = c_mark(pmem%handle, iteration, scalars, size(scalars, kind=c_int))
   end subroutine
 
-  ! Has bytes from an address on written back: c_loc of an element of a slot.
+  ! Has bytes written back. The address is c_loc of the first element in a slot.
   subroutine VELOC_Pmem_flush(pmem, address, bytes, err)
     type(VELOC_Pmem), intent(in) :: pmem
     type(c_ptr), intent(in) :: address
@@ -253,7 +255,7 @@ contains
     err = c_drain(pmem%handle)
   end subroutine
 
-  ! Says what must hold. Without a context the function gets a null pointer.
+  ! Adds an invariant: what must hold. Without a context the function gets a null pointer.
   subroutine VELOC_Pmem_invariant(pmem, name, function, err, context)
     type(VELOC_Pmem), intent(in) :: pmem
     character(len=*), intent(in) :: name
@@ -266,7 +268,7 @@ contains
     err = c_invariant(pmem%handle, with_nul(name), c_funloc(function), given)
   end subroutine
 
-  ! The newest iteration in which all invariants hold; -1: nothing was marked yet.
+  ! Finds the newest iteration in which all invariants hold; -1: nothing was marked yet.
   subroutine VELOC_Pmem_recover(pmem, iteration, err)
     type(VELOC_Pmem), intent(in) :: pmem
     integer(c_int64_t), intent(out) :: iteration
@@ -288,7 +290,7 @@ contains
     scalars = found(1:max(number, 0))
   end subroutine
 
-  ! What the last search has tried, the newest iteration first.
+  ! Gives the iterations that the last search has tried, the newest first.
   subroutine VELOC_Pmem_report(pmem, tried, err)
     type(VELOC_Pmem), intent(in) :: pmem
     type(VELOC_Tried), allocatable, intent(out) :: tried(:)
@@ -314,7 +316,8 @@ contains
     err = c_forget(pmem%handle)
   end subroutine
 
-  ! The iteration to go on behind, and the version to restore for that, or -1 if the arrays have it.
+  ! Finds the iteration after which to go on, and the version to restore for that; version is -1 if the arrays have
+  ! the iteration.
   subroutine VELOC_Pmem_restart(pmem, name, iteration, version, err)
     type(VELOC_Pmem), intent(in) :: pmem
     character(len=*), intent(in) :: name
@@ -327,7 +330,7 @@ contains
     version = found
   end subroutine
 
-  ! Without the blanks at its end, as names and paths are padded.
+  ! Removes the blanks at the end, with which Fortran pads names and paths.
   function with_nul(text)
     character(len=*), intent(in) :: text
     character(kind=c_char, len=:), allocatable :: with_nul
@@ -346,7 +349,7 @@ contains
     end do
   end function
 
-  ! A number that C's int cannot hold is as wrong as the nearest that it can.
+  ! Gives the nearest number that C's int can hold. If a number does not fit, that one is wrong, too.
   integer(c_int) function as_int(number)
     integer, intent(in) :: number
     integer(c_int64_t), parameter :: most = int(huge(0_c_int), c_int64_t)

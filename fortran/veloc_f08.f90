@@ -1,5 +1,5 @@
-! VELOC_Init and VELOC_Init_options for programs that `use mpi_f08`, whose communicators are of a type of their own, too.
-! Everything else is in the module veloc, which this one hands on.
+! VELOC_Init and VELOC_Init_options for programs that `use mpi_f08`, whose communicators have a type of their own.
+! This module also has everything that the module veloc has.
 module veloc_f08
   use mpi_f08, only: MPI_Comm
   use veloc

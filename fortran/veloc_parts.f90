@@ -1,25 +1,24 @@
 ! Messages of checkpointed parts, logged and replayed: module veloc_parts.
 !
-! Each procedure calls the C function of its name in veloc-mpi.h, with its result as the last argument
-! (0 for success, as VELOC_SCES of the module veloc); the reason of a failure is given by
-! VELOC_Part_error. Calls of MPI are logged whether they are made with `use mpi_f08`, `use mpi` or
-! mpif.h.
+! Each procedure calls the C function of its name in veloc-mpi.h, and gives its result as the last argument (0 for
+! success, as VELOC_SCES of the module veloc). VELOC_Part_error gives the reason of a failure. Calls of MPI are logged
+! whether they are made with `use mpi_f08`, `use mpi` or mpif.h.
 !
-! To be compiled by the compiler of the program that uses it. Needs libveloc-mpi.so and nothing else.
+! Compile this file with the compiler of the program that uses it. It needs libveloc-mpi.so and nothing else.
 module veloc_parts
   use, intrinsic :: iso_c_binding, only: c_char, c_f_pointer, c_int, c_int64_t, c_int8_t, c_null_char, &
       c_ptr, c_size_t
   implicit none
   private
 
-  ! Messages of the part may be sent again instead of kept; see veloc-mpi.h.
+  ! Messages of the part may be sent again instead of logged; see veloc-mpi.h.
   integer, parameter, public :: VELOC_PART_RESEND = 1
   ! The log stays after a replay, for further ones, until VELOC_Part_free.
   integer, parameter, public :: VELOC_PART_KEEP = 2
 
-  ! What the log holds, as the C struct of that name: bytes that are kept now, the most that were kept
-  ! at once, given up and sent again; calls that are kept; runs of parts that are logged; bytes of the
-  ! log in this library's memory, and bytes that the checkpoint library has.
+  ! What the log holds, as the C struct of that name: bytes that are logged now, the most at once, bytes dropped and
+  ! bytes sent again; calls that are logged; runs of parts that are logged; logged bytes in this library's memory, and
+  ! logged bytes in files.
   type, bind(c), public :: VELOC_Part_figures
     integer(c_int64_t) :: logged, peak, dropped, resent, events, parts, memory, stored
   end type
@@ -85,28 +84,29 @@ contains
     if (fits('VELOC_Part_end', id, err)) err = c_end(int(id, c_int))
   end subroutine
 
-  ! Begins to replay the last run of a part: calls of MPI give what they gave then.
+  ! Begins to replay the last run of a part that was not replayed yet: calls of MPI return what they returned in that
+  ! run.
   subroutine VELOC_Part_replay_begin(id, err)
     integer, intent(in) :: id
     integer, intent(out) :: err
     if (fits('VELOC_Part_replay_begin', id, err)) err = c_replay_begin(int(id, c_int))
   end subroutine
 
-  ! Ends a replay. The log of that run goes, unless the part has VELOC_PART_KEEP.
+  ! Ends a replay. The log of that run is freed, unless the part has VELOC_PART_KEEP.
   subroutine VELOC_Part_replay_end(id, err)
     integer, intent(in) :: id
     integer, intent(out) :: err
     if (fits('VELOC_Part_replay_end', id, err)) err = c_replay_end(int(id, c_int))
   end subroutine
 
-  ! Drops what is logged of all runs of a part.
+  ! Frees the log of all runs of a part.
   subroutine VELOC_Part_free(id, err)
     integer, intent(in) :: id
     integer, intent(out) :: err
     if (fits('VELOC_Part_free', id, err)) err = c_free(int(id, c_int))
   end subroutine
 
-  ! Why the last call on parts, or of MPI inside one, failed; cut or filled with blanks.
+  ! Gives the reason why the last call on parts, or of MPI inside one, failed. The text is cut, or filled with blanks.
   subroutine VELOC_Part_error(text)
     character(len=*), intent(out) :: text
     type(c_ptr) :: reason

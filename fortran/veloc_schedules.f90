@@ -1,10 +1,10 @@
 ! Schedules of adjoint computations in Fortran: module veloc_schedules.
 !
-! Each procedure calls the C function of its name, with its result as the last argument; the reason of
-! a failure is given by VELOC_Last_error of the module veloc. Numbers of steps, states and slots have
-! the kind VELOC_COUNT, 64 bits; slots are counted from 0 on. No job is needed for a schedule.
+! Each procedure calls the C function of its name, and gives its result as the last argument. VELOC_Last_error of the
+! module veloc gives the reason of a failure. Numbers of steps, states and slots have the kind VELOC_COUNT, 64 bits;
+! slots are counted from 0 on. No job is needed for a schedule.
 !
-! To be compiled by the compiler of the program that uses it.
+! Compile this file with the compiler of the program that uses it.
 module veloc_schedules
   use, intrinsic :: iso_c_binding, only: c_double, c_int, c_int64_t, c_int8_t, c_loc, c_null_ptr, &
       c_ptr, c_size_t
@@ -23,8 +23,8 @@ module veloc_schedules
   integer, parameter, public :: VELOC_RULE_OPTIMAL = 0, VELOC_RULE_RESILIENT = 1, &
       VELOC_RULE_MONOTONE = 2, VELOC_RULE_SHORTEST = 3, VELOC_RULE_MIXED = 4
 
-  ! A schedule. A copy is the same schedule; VELOC_Schedule_free ends it, VELOC_Schedule_clone makes
-  ! another one.
+  ! A schedule. A copy of the variable stands for the same schedule; VELOC_Schedule_clone makes another one, and
+  ! VELOC_Schedule_free frees it.
   type, public :: VELOC_Schedule
     private
     type(c_ptr) :: handle = c_null_ptr
@@ -50,7 +50,7 @@ module veloc_schedules
   public :: VELOC_Schedule_clone, VELOC_Schedule_pack, VELOC_Schedule_unpack, VELOC_Schedule_free
   public :: VELOC_Revolve, VELOC_Maxrange, VELOC_Numforw, VELOC_Expense, VELOC_Adjust
 
-  ! The original revolve: check, capo and fine stay where they are for the whole computation.
+  ! The original revolve: check, capo and fine must be the same variables for the whole computation.
   interface
     integer(c_int) function VELOC_Revolve(check, capo, fine, snaps, info) &
         bind(c, name='VELOC_Revolve')
@@ -182,7 +182,7 @@ contains
     err = c_create(steps, slots, schedule%handle)
   end subroutine
 
-  ! The number of steps is not known.
+  ! Makes a schedule whose number of steps is not known.
   subroutine VELOC_Schedule_create_online(slots, schedule, err)
     integer(VELOC_COUNT), intent(in) :: slots
     type(VELOC_Schedule), intent(inout) :: schedule
@@ -190,21 +190,21 @@ contains
     err = c_create_online(slots, schedule%handle)
   end subroutine
 
-  ! The state that was reached is the last one.
+  ! Says that the state that was reached is the last one.
   subroutine VELOC_Schedule_end(schedule, err)
     type(VELOC_Schedule), intent(in) :: schedule
     integer, intent(out) :: err
     err = c_end(schedule%handle)
   end subroutine
 
-  ! The next step is the last one.
+  ! Says that the next step is the last one.
   subroutine VELOC_Schedule_end_after_next(schedule, err)
     type(VELOC_Schedule), intent(in) :: schedule
     integer, intent(out) :: err
     err = c_end_after_next(schedule%handle)
   end subroutine
 
-  ! Costs are in forward steps.
+  ! The times of a write and of a read are in forward steps.
   subroutine VELOC_Schedule_set_disk(schedule, disk_slots, write, read, err)
     type(VELOC_Schedule), intent(in) :: schedule
     integer(VELOC_COUNT), intent(in) :: disk_slots
@@ -239,7 +239,7 @@ contains
     type(VELOC_Schedule), intent(in) :: schedule
     integer, intent(in) :: rule
     integer, intent(out) :: err
-    ! A number that C's int cannot hold is no rule either: the nearest one that it can is named.
+    ! A number that C's int cannot hold is no rule: the error names the nearest one that it can hold.
     integer(c_int64_t) :: nearest
     nearest = max(min(int(rule, c_int64_t), int(huge(0_c_int), c_int64_t)), -int(huge(0_c_int), c_int64_t))
     err = c_set_rule(schedule%handle, int(nearest, c_int))
@@ -253,7 +253,8 @@ contains
     err = c_least_distance(schedule%handle, distance)
   end subroutine
 
-  ! The state that each slot has, from slot 0 on, -1 for none; the state of the stored adjoint, or -1.
+  ! states: the state that each slot has, from slot 0 on, or -1 for none. adjoint: the state of the stored adjoint, or
+  ! -1.
   subroutine VELOC_Schedule_resume(schedule, states, adjoint, err)
     type(VELOC_Schedule), intent(in) :: schedule
     integer(VELOC_COUNT), intent(in) :: states(:), adjoint
@@ -283,7 +284,7 @@ contains
     err = c_clone(schedule%handle, clone%handle)
   end subroutine
 
-  ! Where it stands, as bytes. They are left as they are if it fails.
+  ! Gives where the schedule stands, as bytes. If the call fails, `bytes` does not change.
   subroutine VELOC_Schedule_pack(schedule, bytes, err)
     type(VELOC_Schedule), intent(in) :: schedule
     integer(c_int8_t), allocatable, target, intent(inout) :: bytes(:)
@@ -303,7 +304,7 @@ contains
     err = c_unpack(bytes, size(bytes, kind=c_size_t), schedule%handle)
   end subroutine
 
-  ! One that was not made, or is freed already, is left alone.
+  ! Frees a schedule. It has no effect on a schedule that was not made or is freed already.
   subroutine VELOC_Schedule_free(schedule, err)
     type(VELOC_Schedule), intent(inout) :: schedule
     integer, intent(out) :: err

@@ -81,10 +81,10 @@ extern "C" {
  * `longjmp` or an exception, all later MPI calls are passed through, nothing is logged or replayed any more,
  * and the functions for parts fail.
  *
- * With the environment variable `VELOC_MPI_COMPARE` = 1, a hash of what each call sends is logged, and a
- * replay that sends other bytes fails: others have answered what was sent in the first run. Not compared are
- * what calls with counts for each process send and `MPI_Reduce_scatter_block`, `MPI_Neighbor_alltoall`, and
- * what `MPI_IN_PLACE` stands for outside of reductions.
+ * With the environment variable `VELOC_MPI_COMPARE` = 1, a hash of what each call sends is logged, and a replay that
+ * sends other bytes fails, because other processes have answered what was sent in the first run. The hash leaves out
+ * what `MPI_Reduce_scatter_block`, `MPI_Neighbor_alltoall` and calls with counts for each process send, and what
+ * `MPI_IN_PLACE` stands for outside of reductions.
  *
  * @param id the part's number; the same part may be logged many times, and is then replayed in reverse order
  * @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
@@ -112,11 +112,10 @@ int VELOC_Part_end(int id);
  * the part, the replay receives nothing, and a wait for the request after the replay succeeds at once.
  *
  * @param id the part
- * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged; there was no memory for what it
- * received; or, with `VELOC_PART_RESEND`, other processes have ended or replay another part instead, have
- * called `MPI_Finalize`, or were restarted from another checkpoint. If that is found out later, a call
- * inside the replay fails that waits for a message of theirs. A run that cannot be replayed is kept until
- * `VELOC_Part_free`.
+ * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged; there was no memory for what it received; or,
+ * with `VELOC_PART_RESEND`, other processes have ended or replay another part instead, have called `MPI_Finalize`,
+ * or were restarted from another checkpoint. If the library finds that out later, a call inside the replay that
+ * waits for a message of theirs fails. A run that cannot be replayed is kept until `VELOC_Part_free`.
  */
 int VELOC_Part_replay_begin(int id);
 

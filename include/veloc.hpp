@@ -1,12 +1,12 @@
 /*
  * Checkpoints for adjoint computations on GPUs, behind the C++ interface of VELOC 1.8. Needs C++17.
  *
- * Programs that were compiled against VELOC's own header run with this library without being
- * compiled again: the order of the virtual functions must stay as it is.
+ * Programs that were compiled against VELOC's own header run with this library without being compiled again. So the
+ * order of the virtual functions must stay as it is.
  *
- * Every function that returns a bool gives false where the C function gives VELOC_FAILURE, so that
- * VELOC_SUCCESS, which is 0, is not to be compared with it: if (!client->restart(...)).
- * VELOC_Last_error() of veloc.h has the reason. None of them throws, but get_client does.
+ * Every function that returns a bool gives false where the C function gives VELOC_FAILURE. Do not compare it with
+ * VELOC_SUCCESS, which is 0; write if (!client->restart(...)). VELOC_Last_error() of veloc.h has the reason. Only
+ * get_client throws.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -35,8 +35,8 @@
 #include <mpi.h>
 #endif
 
-/* Who throws the result away goes on with memory that may not have been restored. (GCC heeds
- * [[nodiscard]] of no virtual function.) */
+/* A program that ignores the result goes on with memory that may not have been restored. (GCC ignores
+ * [[nodiscard]] on virtual functions.) */
 #if defined(__GNUC__)
 #define VELOC_NODISCARD __attribute__((warn_unused_result))
 #elif __cplusplus >= 201703L
@@ -47,10 +47,10 @@
 
 namespace veloc {
 
-/** One process's part of a job. There is one, which get_client gives. */
+/** One process's part of a job. A process has one, which get_client gives. */
 class client_t {
 protected:
-    /** The group of regions that checkpoints have whose name has none of its own. */
+    /** The group of regions for checkpoints whose name has no regions of its own. */
     static constexpr char default_mem_group[] = "default";
     using serializer_t = std::function<void(std::ostream &)>;
     using deserializer_t = std::function<bool(std::istream &)>;
@@ -58,18 +58,18 @@ protected:
 
 public:
     /**
-     * Protects `count` elements of `base_size` bytes at `ptr`, on the host or the device: for any
-     * checkpoint, or for those of one name alone. An id that is protected already gets the new
-     * region. As VELOC_Mem_protect and VELOC_Region_protect.
+     * Protects `count` elements of `base_size` bytes at `ptr`, on the host or the device: for any checkpoint, or for
+     * those of one name alone. If the id is protected already, the new region replaces the old one. As
+     * VELOC_Mem_protect and VELOC_Region_protect.
      */
     virtual bool mem_protect(int id, void *ptr, size_t count, size_t base_size,
                              const std::string &name = default_mem_group) = 0;
     /**
-     * Protects an object that is no range of memory. `s` writes it to a stream in every checkpoint,
-     * `d` reads it from one in every restart and says whether that went well. If `s` throws or `d`
-     * throws or returns false, or the stream has failed when they return (there is no room, or `d`
-     * has read past the end of what `s` wrote), the call that needed it fails and names the region.
-     * Bytes that `d` leaves unread are a warning. Neither may call the library.
+     * Protects an object that is no range of memory. `s` writes it to a stream in every checkpoint; `d` reads it from
+     * one in every restart, and says whether that went well. The checkpoint or restart fails and names the region if
+     * `s` or `d` throws, if `d` returns false, or if the stream has failed afterwards (there was no room, or `d` has
+     * read past the end of what `s` wrote). Bytes that `d` leaves unread cause a warning. Neither may call the
+     * library.
      */
     virtual bool mem_protect(int id, const serializer_t &s, const deserializer_t &d,
                              const std::string &name = default_mem_group) = 0;
@@ -78,10 +78,10 @@ public:
     /** Ends the protection of all regions of a group. */
     virtual void mem_clear(const std::string &name = default_mem_group) = 0;
     /**
-     * Has `obs` called for every checkpoint that has ended well (`type` VELOC_OBSERVE_CKPT_END;
-     * with `mode = async` its files are then still to come), by the thread that has ended it and
-     * before that call returns. It may call the library; what it throws is reported and goes no
-     * further. A second observer takes the place of the first, an empty one ends it.
+     * Has `obs` called for every checkpoint that has ended well; `type` is VELOC_OBSERVE_CKPT_END. The thread that
+     * ends the checkpoint calls it, before its own call returns; with `mode = async` the files may not be written
+     * yet. `obs` may call the library. The library reports what it throws, and passes no exception on. A second
+     * observer replaces the first; an empty one ends the observation.
      */
     virtual bool register_observer(int type, const observer_t &obs) = 0;
 
@@ -104,8 +104,8 @@ public:
     virtual bool checkpoint_finished() = 0;
 
     /**
-     * As VELOC_Restart_test; negative if there is none. With a `target_rank` of 0 or more, of that
-     * rank's checkpoints in scratch or persistent, and then not collective.
+     * As VELOC_Restart_test; negative if there is no version. With a `target_rank` of 0 or more it looks for that
+     * rank's checkpoints in scratch or persistent, and is not collective.
      */
     virtual int restart_test(const std::string &name, int version, int target_rank = -1) = 0;
     /** As VELOC_Restart. With a `target_rank`, of that rank's checkpoint, from its files. */
@@ -113,7 +113,7 @@ public:
                                          int target_rank = -1) = 0;
     /** As VELOC_Restart_begin. With a `target_rank` as restart; collective all the same. */
     virtual bool restart_begin(const std::string &name, int version, int target_rank = -1) = 0;
-    /** Bytes of a region in the open checkpoint; 0 if it has none. */
+    /** Bytes of a region in the open checkpoint; 0 if the checkpoint lacks the region. */
     virtual size_t recover_size(int id) = 0;
     /** As VELOC_Recover_selective: VELOC_RECOVER_ALL, _SOME (`ids`) or _REST (all but `ids`). */
     VELOC_NODISCARD virtual bool recover_mem(int mode, const std::set<int> &ids) = 0;
@@ -131,8 +131,8 @@ public:
 using options_t = std::vector<std::pair<std::string, std::string>>;
 
 /**
- * The client of this process. The first call starts a job, unless VELOC_Init has; later ones give
- * the same client, whatever their arguments.
+ * Gives the client of this process. The first call starts a job, unless VELOC_Init has; later calls give the same
+ * client, whatever their arguments.
  *
  * @throw std::runtime_error if the job could not be started, with the reason
  */

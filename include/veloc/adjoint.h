@@ -15,7 +15,7 @@
 #include "defs.h"
 
 /**
- * The call stopped as it was asked to; the same call goes on, also in a later job.
+ * The run stopped as it was asked to. The same call goes on with it, also in a later job.
  */
 #define VELOC_STOPPED 1
 
@@ -75,14 +75,14 @@
 #define VELOC_ACTION_YOUTURN_WITH_CHECK 7
 
 /**
- * Compute a step, recording it, and store the record, which is what its adjoint needs, in a slot. The
- * application then has the next state. Only with VELOC_RULE_MIXED.
+ * Compute a step, recording it, and store the record, which is what its adjoint needs, in a slot.
+ * The application then has the next state. Only with VELOC_RULE_MIXED.
  */
 #define VELOC_ACTION_RECORD 8
 
 /**
- * Read a record from a slot and take the adjoint's step back; no forward step is computed, and the application
- * has no state. Only with VELOC_RULE_MIXED.
+ * Read a record from a slot and take the adjoint's step back; no forward step is computed, and the
+ * application has no state. Only with VELOC_RULE_MIXED.
  */
 #define VELOC_ACTION_REVERSE 9
 
@@ -102,33 +102,34 @@
 #define VELOC_RULE_MONOTONE 2
 
 /**
- * The shortest distances that do not repeat more.
+ * The shortest distances that keep the number of repetitions.
  */
 #define VELOC_RULE_SHORTEST 3
 
 /**
- * A slot has a state, or the record of one step, which is what its adjoint needs and about as large: whichever
- * takes fewer advances. Not with a resilience or adjoint distance, VELOC_Schedule_set_failures, slots on disk,
- * VELOC_Schedule_resume or VELOC_Adjoint_run.
+ * A slot has a state or the record of one step, whichever takes fewer advances. The record is what
+ * the step's adjoint needs, and is taken to be about as large as a state. Not with a resilience or
+ * adjoint distance, VELOC_Schedule_set_failures, slots on disk, VELOC_Schedule_resume or
+ * VELOC_Adjoint_run.
  */
 #define VELOC_RULE_MIXED 4
 
 /**
- * A schedule of an adjoint computation: which states of a forward pass are stored, and which are
- * computed again, and when. Opaque. Each may be used by one thread at a time.
+ * A schedule of an adjoint computation: it says which states of a forward pass are stored, which
+ * are computed again, and when. Opaque. Each may be used by one thread at a time.
  */
 typedef struct VELOC_Schedule VELOC_Schedule;
 
 /**
- * An adjoint computation. Set everything to zero first, then `size` and what is needed; zero has the
- * meaning that each member says. Later versions of the library have more members at the end, and take
- * those that a program does not have as zero. States are numbered from 0 to `steps`; step `i` goes
- * from state `i - 1` to state `i`.
+ * An adjoint computation. Set everything to zero first, then set `size` and the members that you
+ * need. The comment of each member says what zero means. Later versions of the library have more
+ * members at the end; those that a program lacks count as zero. States are numbered from 0 to
+ * `steps`; step `i` goes from state `i - 1` to state `i`.
  *
  * The callbacks run in the thread of the call. They return VELOC_SUCCESS, or VELOC_FAILURE, which
- * ends the run. They may call the library, but must not take, restore or clean up checkpoints of the
- * run's names. They must return: after an exception or `longjmp` out of one the run stays under way,
- * and no other can begin.
+ * ends the run. They may call the library, but must not take, restore or clean up checkpoints of
+ * the run's names. They must return: after an exception or `longjmp` out of one the run stays
+ * under way, and no other can begin.
  */
 typedef struct VELOC_Adjoint {
     /**
@@ -136,10 +137,10 @@ typedef struct VELOC_Adjoint {
      */
     size_t size;
     /**
-     * The name of the stored states, as VELOC_Checkpoint, of at most 119 bytes; not `default`, which
-     * stands for the regions of VELOC_Mem_protect. Stored adjoints have the name `<name>.adjoint`,
-     * hashes of states `<name>.hashes`. A run fails if the application has checkpoints of its own
-     * under these names.
+     * The name of the stored states, as VELOC_Checkpoint, of at most 119 bytes; not `default`,
+     * which stands for the regions of VELOC_Mem_protect. Stored adjoints have the name
+     * `<name>.adjoint`, hashes of states `<name>.hashes`. A run fails if the application has
+     * checkpoints of its own under these names.
      */
     const char *name;
     /**
@@ -147,8 +148,9 @@ typedef struct VELOC_Adjoint {
      */
     int64_t steps;
     /**
-     * States that are stored at a time, state 0 among them; 1 or more. More, if they are compressed
-     * (VELOC_Adjoint_compress). A run that was stopped may have stored one more, the state at which it stopped.
+     * States that are stored at a time, state 0 among them; 1 or more. If they are compressed
+     * (VELOC_Adjoint_compress), the run stores more. A run that was stopped may have stored one
+     * more, the state at which it stopped.
      */
     int64_t slots;
     /**
@@ -157,8 +159,8 @@ typedef struct VELOC_Adjoint {
      */
     int64_t resilience_distance;
     /**
-     * The adjoint distance: after how many of its steps the adjoint is stored; 0: as the resilience
-     * distance, and never if that is 0, too (but see `mtbf`).
+     * The adjoint distance: after how many of its steps the adjoint is stored; 0: as the
+     * resilience distance, and never if that is 0, too (but see `mtbf`).
      */
     int64_t adjoint_distance;
     /**
@@ -170,17 +172,17 @@ typedef struct VELOC_Adjoint {
      */
     unsigned int flags;
     /**
-     * After so many seconds the run stops, so that a later one can go on; 0: no limit. A run computes
-     * at least one step, and warns if the limit was over by then.
+     * After so many seconds the run stops, so that a later one can go on; 0: no limit. A run
+     * computes at least one step, and warns if the limit was over by then.
      */
     double time_limit;
     /**
-     * A number that tells this computation from others of the same name, for example the iteration of
-     * an optimisation. The run fails if the stored states have another one.
+     * A number that tells this computation from others of the same name, for example the iteration
+     * of an optimisation. The run fails if the stored states have another number.
      */
     uint64_t tag;
     /**
-     * What the callbacks get.
+     * The first argument of the callbacks.
      */
     void *user;
     /**
@@ -189,35 +191,35 @@ typedef struct VELOC_Adjoint {
      */
     int (*protect)(void *user);
     /**
-     * Computes the states from `from`, which the application has, to `to`, which it has then,
-     * without recording. The same states each time.
+     * Computes the states from `from` to `to`, without recording. The application has state `from`
+     * before and state `to` after. The callback must compute the same states each time.
      */
     int (*forward)(void *user, int64_t from, int64_t to);
     /**
-     * Computes step `step` from state `step - 1`, which the application has, recording it, and takes
-     * the adjoint's step from state `step` to state `step - 1`. If `step` is `steps`, it begins the
-     * adjoint before that. The state may be anything then.
+     * Computes step `step` from state `step - 1`, which the application has, recording it, and
+     * takes the adjoint's step from state `step` to state `step - 1`. If `step` is `steps`, it
+     * begins the adjoint before that. The state may be anything after that.
      */
     int (*adjoint)(void *user, int64_t step);
     /**
-     * A hash of the state that the application has, for VELOC_VERIFY_REPLAY, and to compare state 0
-     * when a run goes on. The same function each time. NULL: for the former the library hashes the
-     * protected memory of the state, which must be host memory (SHA-256); for the latter it compares
-     * the bytes.
+     * Gives a hash of the state that the application has, for VELOC_VERIFY_REPLAY, and to compare
+     * state 0 when a run goes on. It must be the same function each time. NULL: for
+     * VELOC_VERIFY_REPLAY the library hashes the protected memory of the state (SHA-256), which
+     * must be host memory; it compares the bytes of state 0.
      */
     int (*hash)(void *user, uint64_t *hash);
     /**
-     * The mean time between failures. Not 0: the adjoint is stored where the work that a failure would
-     * cost outweighs the write, as by VELOC_Schedule_set_failures, and not every so many steps. This
-     * and the next two are in forward steps, and given all or not at all.
+     * The mean time between failures, in forward steps. If it is not 0, the adjoint is stored
+     * where a failure would cost more work than the write (VELOC_Schedule_set_failures), and not
+     * at a fixed distance. Give this and the next two members together, or none of them.
      */
     double mtbf;
     /**
-     * How long it takes to store the adjoint.
+     * How long it takes to store the adjoint, in forward steps.
      */
     double write_cost;
     /**
-     * How long a step takes that is recorded and reversed.
+     * How long it takes to record and reverse a step, in forward steps.
      */
     double turn_cost;
 } VELOC_Adjoint;
@@ -231,26 +233,28 @@ typedef struct VELOC_Action {
      */
     int kind;
     /**
-     * Whether the slot is read, after this action, before something else is stored there. 0: no. After
-     * VELOC_ACTION_RESTORE its content may be moved instead of copied, and freed; what VELOC_ACTION_TAKESHOT
-     * stores need not be stored. 1: yes, or, while the end of the pass is not known, perhaps. 0 where `slot` is
-     * -1. After a crash the states that are still kept may be of use even so, to VELOC_Schedule_resume.
+     * Whether the slot is read after this action, before something else is stored there. 0: no; so
+     * VELOC_ACTION_RESTORE may move the slot's content instead of copying it, and
+     * VELOC_ACTION_TAKESHOT need not store anything. 1: yes, or perhaps, while the end of the pass
+     * is not known. It is 0 where `slot` is -1. A state that was kept in spite of a 0 may be of
+     * use to VELOC_Schedule_resume after a crash.
      */
     int read_again;
     /**
-     * The state that the application has when it begins; for VELOC_ACTION_RESTORE the one that it
-     * has then.
+     * The state that the application has before the action; for VELOC_ACTION_RESTORE the state
+     * that it has after it.
      */
     int64_t from;
     /**
-     * For VELOC_ACTION_ADVANCE the state that the application has then; for turns, VELOC_ACTION_RECORD and
-     * VELOC_ACTION_REVERSE `from + 1`, the state from which the adjoint goes to `from`; else `from`.
+     * For VELOC_ACTION_ADVANCE the state that the application has after it; for turns,
+     * VELOC_ACTION_RECORD and VELOC_ACTION_REVERSE `from + 1`, the state from which the adjoint
+     * goes to `from`; else `from`.
      */
     int64_t to;
     /**
-     * The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or VELOC_ACTION_RECORD, or read by
-     * VELOC_ACTION_RESTORE or VELOC_ACTION_REVERSE; else -1. Slots on disk have the numbers from the number of
-     * slots in memory on.
+     * The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or VELOC_ACTION_RECORD, or
+     * read by VELOC_ACTION_RESTORE or VELOC_ACTION_REVERSE; else -1. The numbers of slots on disk
+     * follow those of the slots in memory.
      */
     int64_t slot;
 } VELOC_Action;
@@ -272,12 +276,12 @@ typedef struct VELOC_Cost {
      */
     int64_t takeshots;
     /**
-     * How often the step that is repeated most is computed without being recorded, at the most.
+     * How often any one step is computed without being recorded, at the most.
      */
     int64_t repetition;
     /**
-     * The largest distance between states stored in the first sweep, or from the last to the end. A record
-     * counts as the state from which its step begins.
+     * The largest distance between states stored in the first sweep, or from the last of them to
+     * the end. A record counts as the state from which its step begins.
      */
     int64_t max_gap;
 } VELOC_Cost;
@@ -287,34 +291,36 @@ extern "C" {
 #endif /* __cplusplus */
 
 /**
- * Computes an adjoint: goes through the schedule, has the application compute, and keeps the states
- * and the adjoint as checkpoints. Called again after a crash or a stop, in the same job or in a later
- * one with as many processes, it goes on from what is left with the least number of steps. Collective
- * under MPI: all processes pass the same values, except `user` and the callbacks.
+ * Computes an adjoint: it goes through the schedule, calls the application's callbacks, and keeps
+ * the states and the adjoint as checkpoints. Called again after a crash or a stop, it goes on from
+ * what is left with the least number of steps, in the same job or in a later one with as many
+ * processes. Collective under MPI: all processes pass the same values, except `user` and the
+ * callbacks.
  *
- * The application has state 0 in memory when it calls this, the same each time. A run that goes on
- * compares it with the stored one: by `hash`, if both jobs have given one, and fails if they differ;
- * else byte by byte, and warns of bytes that differ. When the run is finished, the adjoint is in the
- * memory protected for it, and nothing of the run stays stored. Until then everything stays, whatever
- * `max_versions` and `scratch_versions` say. Afterwards VELOC_Region_protect has no regions for the
- * names of the run.
+ * The application has state 0 in memory when it calls this, the same state each time. A run that
+ * goes on compares it with the stored one. If both jobs have given a `hash`, it compares the
+ * hashes, and fails if they differ. Otherwise it compares the bytes, and warns if they differ.
+ * When the run is finished, the adjoint is in the memory protected for it, and nothing of the run
+ * stays stored. Until then everything stays, whatever `max_versions` and `scratch_versions` say.
+ * Afterwards VELOC_Region_protect has no regions for the names of the run.
  *
- * Each slot is a version of the name, and each stored adjoint a version of `<name>.adjoint`: ordinary
- * checkpoints, which are prefetched in the order in which the schedule reads them. With
- * VELOC_VERIFY_REPLAY each state (of more than 1,048,576, as many at equal distances) is hashed when
- * it is first computed, and compared when it is computed or restored again, also by a later job.
+ * Each slot is a version of the name, and each stored adjoint a version of `<name>.adjoint`:
+ * ordinary checkpoints, which are prefetched in the order in which the schedule reads them. With
+ * VELOC_VERIFY_REPLAY each state is hashed when it is first computed, and compared when it is
+ * computed or restored again, also by a later job. Of more than 1,048,576 states only so many are
+ * hashed, at equal distances.
  *
  * @param what  the computation
- * @return VELOC_SUCCESS: it is finished. VELOC_STOPPED: the time is over, or VELOC_Adjoint_stop was
- *         called; everything that was computed is in files, and the same call goes on from there.
- *         VELOC_FAILURE: an argument is wrong; what is stored belongs to another computation or, by
- *         `hash`, to another state 0 (then nothing was changed); a callback failed; a state was not
- *         the same again (the reason names the step); or a state could not be stored or read back
- *         (the reason names the state and its slot). What was stored stays, and the same call goes on
- *         from there. A failure of one process ends the run on all: that process gets its own error,
- *         the others its number. If the others wait inside their callbacks for a process whose
- *         callback has failed, that process gets its error after 10 s or some steps, and should end
- *         the job (MPI_Abort)
+ * @return VELOC_SUCCESS: it is finished. VELOC_STOPPED: the time limit was reached, or
+ *         VELOC_Adjoint_stop was called; everything that was computed is in files, and the same
+ *         call goes on from there. VELOC_FAILURE: an argument is wrong; what is stored belongs to
+ *         another computation or, by `hash`, to another state 0 (then nothing was changed); a
+ *         callback failed; a state was not the same again (the reason names the step); or a state
+ *         could not be stored or read back (the reason names the state and its slot). What was
+ *         stored stays, and the same call goes on from there. A failure of one process ends the
+ *         run on all: that process gets its own error, and the error of the others names it. If
+ *         the others wait inside their callbacks for a process whose callback has failed, that
+ *         process gets its error after 10 s or some steps, and should end the job (MPI_Abort)
  *
  * Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
  * checkpointing technique for resilience".
@@ -324,55 +330,51 @@ extern "C" {
 int VELOC_Adjoint_run(const struct VELOC_Adjoint *what);
 
 /**
- * Protects memory of the computation under way, for use in the callbacks of VELOC_Adjoint_run. When
- * the callback `protect` has returned, ids and sizes stay until the run ends. A region may move: it is
- * protected again at another address, with the same size. A state whose size varies protects the
- * largest.
+ * Protects memory of the computation under way. Call it in the callbacks of VELOC_Adjoint_run.
+ * Once the callback `protect` has returned, ids and sizes are fixed until the run ends. If a
+ * region moves, protect it again at its new address, with the same size. If the size of a state
+ * varies, protect the largest size.
  *
- * @param what       VELOC_ADJOINT_STATE: it is part of each stored state; VELOC_ADJOINT_GRADIENT: it
- *                   is part of each stored adjoint
+ * @param what       VELOC_ADJOINT_STATE: it is part of each stored state; VELOC_ADJOINT_GRADIENT:
+ *                   it is part of each stored adjoint
  * @param id         names the region; states and adjoints have ids of their own
  * @param ptr        as VELOC_Mem_protect
  * @param count      as VELOC_Mem_protect
  * @param base_size  as VELOC_Mem_protect
- * @return as VELOC_Mem_protect; VELOC_FAILURE also if no run is under way, `what` is neither, or,
- *         after `protect`, the id is new or has another size (then nothing changes)
+ * @return as VELOC_Mem_protect; VELOC_FAILURE also if no run is under way, `what` is neither of
+ *         the two, or, after `protect`, the id is new or has another size (then nothing changes)
  *
  * Source: an addition of this library.
  */
-int VELOC_Adjoint_protect(int what,
-                          int id,
-                          void *ptr,
-                          size_t count,
-                          size_t base_size);
+int VELOC_Adjoint_protect(int what, int id, void *ptr, size_t count, size_t base_size);
 
 /**
- * Has stored states take a region of floats or doubles with fewer bits, as VELOC_Mem_compress does. For use in the
- * callback `protect` of VELOC_Adjoint_run, once the region is protected.
+ * Compresses a region of floats or doubles in stored states, as VELOC_Mem_compress does. Call it
+ * in the callback `protect` of VELOC_Adjoint_run, after the region is protected.
  *
- * In the room that `slots` states would take as they are, the run keeps as many as have room there when they are
- * compressed; a line of the log tells how many, and how many forward steps that saves. A state that does not fit its bits is
- * stored as it is, and takes more than its part of that room. Steps that are computed from a
- * restored state begin with one that is within the bound of what it was: so VELOC_VERIFY_REPLAY is not possible, and the
- * gradient is that of such states. Only states are compressed, as the adjoint is the result. With VELOC_COMPRESS_LOSSLESS
- * they take less room, but the run keeps no more of them: how much less is not known ahead.
+ * The run keeps as many compressed states as have room where `slots` uncompressed states would be;
+ * a line of the log says how many, and how many forward steps that saves. A state that does not
+ * fit its bits is stored uncompressed, and takes more than its share of that room. A restored
+ * state is only within the bound of what it was, and so are the steps that are computed from it:
+ * VELOC_VERIFY_REPLAY is not possible, and the gradient is that of such states. The adjoint is not
+ * compressed, because it is the result. With VELOC_COMPRESS_LOSSLESS the states take less room,
+ * but the run does not keep more of them, because it is not known beforehand how much less.
  *
  * @param id     as VELOC_Adjoint_protect, of VELOC_ADJOINT_STATE
  * @param mode   as VELOC_Mem_compress
  * @param bound  as VELOC_Mem_compress
- * @return as VELOC_Mem_compress; VELOC_FAILURE also if no run is under way, or `protect` has returned
+ * @return as VELOC_Mem_compress; VELOC_FAILURE also if no run is under way, or `protect` has
+ *         returned
  *
- * Source: an addition of this library, after Kukreja et al., "Combining checkpointing and data compression to accelerate
- * adjoint-based optimization problems".
+ * Source: an addition of this library, after Kukreja et al., "Combining checkpointing and data
+ * compression to accelerate adjoint-based optimization problems".
  */
-int VELOC_Adjoint_compress(int id,
-                           int mode,
-                           double bound);
+int VELOC_Adjoint_compress(int id, int mode, double bound);
 
 /**
- * Asks the adjoint computation under way, or the next one, to stop as soon as a later one can go on
- * from there. Of several processes it is enough that one asks. May be called from any thread, from a
- * callback, and from a handler of signals.
+ * Asks the adjoint computation under way, or the next one, to stop as soon as a later one can go
+ * on from there. One of several processes is enough to ask. The function may be called from any
+ * thread, from a callback, and from a signal handler.
  *
  * @return VELOC_SUCCESS
  *
@@ -382,13 +384,13 @@ int VELOC_Adjoint_stop(void);
 
 /**
  * Removes everything that VELOC_Adjoint_run has stored under a name, so that the next run of that
- * name begins anew: states, adjoints and hashes of states, from memory, scratch and persistent (which
- * VELOC_Cleanup leaves). Each process removes its own.
+ * name begins anew: states, adjoints and hashes of states, from memory, scratch and persistent
+ * (which VELOC_Cleanup leaves). Each process removes its own.
  *
  * @param name  the name of the run
- * @return VELOC_SUCCESS, also if there is nothing; VELOC_FAILURE if the application has checkpoints
- *         of its own under one of the names, or the run is under way (then nothing is removed), or
- *         if something could not be removed
+ * @return VELOC_SUCCESS, also if there is nothing; VELOC_FAILURE if the application has
+ *         checkpoints of its own under one of the names, or the run is under way (then nothing is
+ *         removed), or if something could not be removed
  *
  * Source: an addition of this library.
  *
@@ -411,28 +413,29 @@ int VELOC_Adjoint_discard(const char *name);
 int VELOC_Schedule_create(int64_t steps, int64_t slots, struct VELOC_Schedule **schedule);
 
 /**
- * Makes a schedule for the adjoint of a forward pass whose number of steps is not known: an adaptive
- * step, or an end that a condition decides. Each VELOC_ACTION_ADVANCE is one step, until
- * VELOC_Schedule_end says that it was the last, or VELOC_Schedule_end_after_next that the next one is.
- * No step is computed more often than with a schedule that knew of one step more, or, with the
- * latter, of the end. Such a schedule has no resilience distance, no disk and no rule to choose.
+ * Makes a schedule for the adjoint of a forward pass whose number of steps is not known, because
+ * the step is adaptive or a condition decides the end. Each VELOC_ACTION_ADVANCE is one step,
+ * until VELOC_Schedule_end says that it was the last, or VELOC_Schedule_end_after_next that the
+ * next one is. No step is computed more often than with a schedule that was made for the true
+ * number of steps (after VELOC_Schedule_end: for one step more). Such a schedule has no resilience
+ * distance, no disk and no rule to choose.
  *
  * @param slots     states that can be stored at a time, state 0 among them; 1 to 2^48
  * @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
  * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong
  *
- * Source: an addition of this library, after Wang, Moin, Iaccarino, SIAM J. Sci. Comput. 31 (2009).
+ * Source: an addition of this library, after Wang, Moin, Iaccarino, SIAM J. Sci. Comput. 31
+ * (2009).
  *
  * @pre `schedule` is NULL or has room for a pointer.
  */
-int VELOC_Schedule_create_online(int64_t slots,
-                                 struct VELOC_Schedule **schedule);
+int VELOC_Schedule_create_online(int64_t slots, struct VELOC_Schedule **schedule);
 
 /**
- * Ends the forward pass of a schedule that VELOC_Schedule_create_online has made: the state to which
- * the last VELOC_ACTION_ADVANCE went is the last one. The next action begins the way back, and the
- * schedule is from now on one for so many steps; after a crash, VELOC_Schedule_create makes such a
- * one for VELOC_Schedule_resume.
+ * Ends the forward pass of a schedule that VELOC_Schedule_create_online has made: the state to
+ * which the last VELOC_ACTION_ADVANCE went is the last one. The next action begins the way back.
+ * From now on the schedule is one for a known number of steps; after a crash, make such a schedule
+ * by VELOC_Schedule_create for VELOC_Schedule_resume.
  *
  * @param schedule  a schedule
  * @return VELOC_SUCCESS; VELOC_FAILURE if no step was made, or the number of steps is known
@@ -444,10 +447,11 @@ int VELOC_Schedule_create_online(int64_t slots,
 int VELOC_Schedule_end(struct VELOC_Schedule *schedule);
 
 /**
- * Ends the forward pass of a schedule that VELOC_Schedule_create_online has made, one step later than
- * VELOC_Schedule_end: the application has the state from which the last step begins. That step is
- * recorded at once, without a VELOC_ACTION_ADVANCE: the next action is VELOC_ACTION_FIRSTURN. Called
- * before the first action, the pass has one step, and state 0 is stored first.
+ * Ends the forward pass of a schedule that VELOC_Schedule_create_online has made, one step later
+ * than VELOC_Schedule_end: the application has the state from which the last step begins. That
+ * step is recorded at once, without a VELOC_ACTION_ADVANCE: the next action is
+ * VELOC_ACTION_FIRSTURN. Called before the first action, the pass has one step, and state 0 is
+ * stored first.
  *
  * @param schedule  a schedule
  * @return VELOC_SUCCESS; VELOC_FAILURE if the number of steps is known, or, after a crash, if the
@@ -460,20 +464,21 @@ int VELOC_Schedule_end(struct VELOC_Schedule *schedule);
 int VELOC_Schedule_end_after_next(struct VELOC_Schedule *schedule);
 
 /**
- * Goes on after a crash with the states that are left in the slots, at the least number of steps (with
- * hundreds of states, where that can take long to find, at no more than keeping all of them takes).
- * Called in place of the first action.
+ * Goes on after a crash with the states that are left in the slots, at the least number of steps.
+ * With hundreds of states that number can take long to find; the schedule then takes no more steps
+ * than keeping all of them does. Call it before the first action.
  *
- * If state 0 is not among them, the application must have it, as at its beginning; it is then stored
- * first, if need be in place of another one. With slots on disk all states on disk are kept, those in
- * memory count as lost, and the number of steps need not be the least. The resilience distance binds
- * only what is left of the first sweep, if no adjoint was stored. A schedule whose end is not known
- * goes on with its pass; once the end was known, resume a schedule for so many steps. States in slots
- * that the schedule does not have count as lost.
+ * If state 0 is not among them, the application must have it, as at its beginning; it is then
+ * stored first, if need be in place of another one. With slots on disk all states on disk are
+ * kept, those in memory count as lost, and the number of steps need not be the least. The
+ * resilience distance binds only what is left of the first sweep, if no adjoint was stored. A
+ * schedule whose end is not known goes on with its pass; if the end was known before the crash,
+ * resume a schedule for that number of steps. States in slots that the schedule does not have
+ * count as lost.
  *
  * @param schedule  a schedule with the settings that the one before the crash had
- * @param states    for each slot the state that was stored there last, needed or not; -1: none that
- *                  is whole
+ * @param states    for each slot the state that was stored there last, needed or not; -1: none
+ *                  that is whole
  * @param slots     how many slots that are
  * @param adjoint   the state that the last stored adjoint belongs to; -1: none was stored
  * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong
@@ -504,20 +509,20 @@ int VELOC_Schedule_next(struct VELOC_Schedule *schedule, struct VELOC_Action *ac
 /**
  * What the schedule costs from beginning to end if nothing goes wrong. Takes time in proportion to
  * the states that are stored in the first sweep; with slots on disk, to all actions. After
- * VELOC_Schedule_end or VELOC_Schedule_end_after_next it is what a schedule costs that knew the end.
+ * VELOC_Schedule_end or VELOC_Schedule_end_after_next the figures are those of a schedule that
+ * knew the end.
  *
  * @param schedule  a schedule
  * @param cost      gets the figures
- * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, the number of steps is not known, more
- *         than 10,000,000 states can be stored in the first sweep, or, with slots on disk, there are
- *         more than 20,000,000 actions
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, the number of steps is not known,
+ *         more than 10,000,000 states can be stored in the first sweep, or, with slots on disk,
+ *         there are more than 20,000,000 actions
  *
  * Source: an addition of this library, after numforw and expense of revolve.
  *
  * @pre `schedule` is NULL or a schedule, `cost` is NULL or has room for one.
  */
-int VELOC_Schedule_cost(const struct VELOC_Schedule *schedule,
-                        struct VELOC_Cost *cost);
+int VELOC_Schedule_cost(const struct VELOC_Schedule *schedule, struct VELOC_Cost *cost);
 
 /**
  * Makes another schedule that stands where this one does.
@@ -533,42 +538,39 @@ int VELOC_Schedule_cost(const struct VELOC_Schedule *schedule,
 int VELOC_Schedule_clone(const struct VELOC_Schedule *schedule, struct VELOC_Schedule **clone);
 
 /**
- * Writes where a schedule stands, for VELOC_Schedule_unpack. Takes some bytes for each stored state, and
- * 32 for a checksum.
+ * Writes where a schedule stands, for VELOC_Schedule_unpack. Takes some bytes for each stored
+ * state, and 32 for a checksum.
  *
  * @param schedule  a schedule
- * @param bytes     gets the bytes; or NULL, to ask for their number
+ * @param bytes     gets the bytes; NULL asks for their number
  * @param size      how many bytes there is room for; gets how many they are
- * @return VELOC_SUCCESS; VELOC_FAILURE if `schedule` or `size` is NULL, or there is too little room
- *         (then `size` has how much is needed)
+ * @return VELOC_SUCCESS; VELOC_FAILURE if `schedule` or `size` is NULL, or there is too little
+ *         room (then `size` has how much is needed)
  *
  * Source: an addition of this library.
  *
  * @pre `schedule` is NULL or a schedule, `size` is NULL or has a number, and there is room for so many
  * bytes at `bytes` unless that is NULL.
  */
-int VELOC_Schedule_pack(const struct VELOC_Schedule *schedule,
-                        void *bytes,
-                        size_t *size);
+int VELOC_Schedule_pack(const struct VELOC_Schedule *schedule, void *bytes, size_t *size);
 
 /**
- * Makes a schedule that stands where the one did that VELOC_Schedule_pack has written: for planned
- * stops, after which every slot has what it had. After a crash, VELOC_Schedule_resume goes on with
- * whatever is left.
+ * Makes a schedule from the bytes of VELOC_Schedule_pack. It stands where the packed one stood:
+ * this is for planned stops, after which every slot has what it had. After a crash,
+ * VELOC_Schedule_resume goes on with whatever is left.
  *
  * @param bytes     the bytes
  * @param size      how many they are
  * @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
  * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or the bytes are not those of a
- *         schedule, of another version of the format, or have changed since they were written
+ *         schedule, are of another version of the format, or have changed since they were written
  *
  * Source: an addition of this library.
  *
- * @pre There are `size` bytes at `bytes` unless that is NULL; `schedule` is NULL or has room for a pointer.
+ * @pre There are `size` bytes at `bytes` unless that is NULL; `schedule` is NULL or has room for a
+ * pointer.
  */
-int VELOC_Schedule_unpack(const void *bytes,
-                          size_t size,
-                          struct VELOC_Schedule **schedule);
+int VELOC_Schedule_unpack(const void *bytes, size_t size, struct VELOC_Schedule **schedule);
 
 /**
  * Frees a schedule.
@@ -583,12 +585,12 @@ int VELOC_Schedule_unpack(const void *bytes,
 int VELOC_Schedule_free(struct VELOC_Schedule *schedule);
 
 /**
- * Adds slots on disk. Those of the schedule are then slots in memory, whose use costs nothing, and
- * what is stored in which is chosen so that advances, writes and reads take the least time together
- * (for up to 1024 steps; some per cent more for longer passes). Slots on disk have the numbers from
- * `slots` of VELOC_Schedule_create on. After a crash VELOC_Schedule_resume goes on with what is on
- * disk. Before the first action; not together with a resilience distance, or with a rule other than
- * VELOC_RULE_OPTIMAL.
+ * Adds slots on disk. The slots of VELOC_Schedule_create are then in memory, and their use costs
+ * nothing. The schedule chooses where each state is stored, so that advances, writes and reads
+ * together take the least time (for up to 1024 steps; some per cent more for longer passes). The
+ * numbers of slots on disk follow those in memory. After a crash VELOC_Schedule_resume goes on
+ * with what is on disk. Before the first action; not together with a resilience distance, or with
+ * a rule other than VELOC_RULE_OPTIMAL.
  *
  * @param schedule    a schedule
  * @param disk_slots  states that disk can have at a time; 1 to 2^48
@@ -606,8 +608,8 @@ int VELOC_Schedule_set_disk(struct VELOC_Schedule *schedule,
                             double read);
 
 /**
- * Sets the resilience distance: how many steps stored states may be apart in the first forward pass, so that
- * no crash in it costs more. Before the first action.
+ * Sets the resilience distance: how many steps stored states may be apart in the first forward
+ * pass, so that no crash in it costs more. Before the first action.
  *
  * @param schedule  a schedule
  * @param distance  1 or more; times the slots it must not be less than the steps
@@ -617,8 +619,7 @@ int VELOC_Schedule_set_disk(struct VELOC_Schedule *schedule,
  *
  * @pre `schedule` is NULL or a schedule.
  */
-int VELOC_Schedule_set_resilience_distance(struct VELOC_Schedule *schedule,
-                                           int64_t distance);
+int VELOC_Schedule_set_resilience_distance(struct VELOC_Schedule *schedule, int64_t distance);
 
 /**
  * Sets the adjoint distance: after how many of its steps the adjoint is to be stored. It is then
@@ -635,16 +636,16 @@ int VELOC_Schedule_set_resilience_distance(struct VELOC_Schedule *schedule,
 int VELOC_Schedule_set_adjoint_distance(struct VELOC_Schedule *schedule, int64_t distance);
 
 /**
- * Has the adjoint stored where the work that a failure would cost outweighs the write, instead of
- * every so many steps: the work between two steps of the adjoint differs much. It is not stored after
- * VELOC_ACTION_FIRSTURN then. Times are in forward steps. Before the first action; the last of this
- * and VELOC_Schedule_set_adjoint_distance counts.
+ * Has the adjoint stored where a failure would cost more work than the write, instead of at a
+ * fixed distance, because the work between two steps of the adjoint differs much. The adjoint is
+ * then not stored after VELOC_ACTION_FIRSTURN. Times are in forward steps. Before the first
+ * action; the last of this and VELOC_Schedule_set_adjoint_distance counts.
  *
  * @param schedule    a schedule
  * @param mtbf        the mean time between failures; a finite number above 0, as the others are
- * @param write_cost  how long it takes to store the adjoint; if that takes next to nothing, a small number:
- *                    its product with `mtbf` is one above 0 that a double holds
- * @param turn_cost   how long a step takes that is recorded and reversed
+ * @param write_cost  how long it takes to store the adjoint. If that takes next to nothing, give a
+ *                    small number whose product with `mtbf` is a finite double above 0
+ * @param turn_cost   how long it takes to record and reverse a step
  * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
  *
  * Source: an addition of this library, after Young, Commun. ACM 17 (1974).
@@ -657,23 +658,24 @@ int VELOC_Schedule_set_failures(struct VELOC_Schedule *schedule,
                                 double turn_cost);
 
 /**
- * Chooses where states are stored. Before the first action; with slots on disk or an end that is not known
- * there is VELOC_RULE_OPTIMAL alone. What VELOC_RULE_MIXED excludes is refused by name.
+ * Chooses where states are stored. Before the first action. With slots on disk, or an end that is
+ * not known, only VELOC_RULE_OPTIMAL is possible. If VELOC_RULE_MIXED excludes a setting, the
+ * error names it.
  *
  * @param schedule  a schedule
  * @param rule      one of VELOC_RULE_*
  * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
  *
- * Source: an addition of this library; the rules are those of Walther, Narayanan, section 4, and the mixed one
- * of Maddison, J. Comput. Sci. 82 (2024).
+ * Source: an addition of this library; the rules are those of Walther, Narayanan, section 4, and
+ * the mixed one of Maddison, J. Comput. Sci. 82 (2024).
  *
  * @pre `schedule` is NULL or a schedule.
  */
-int VELOC_Schedule_set_rule(struct VELOC_Schedule *schedule,
-                            int rule);
+int VELOC_Schedule_set_rule(struct VELOC_Schedule *schedule, int rule);
 
 /**
- * Gives the least resilience distance that costs nothing: with any less, more steps are computed.
+ * Gives the least resilience distance that costs nothing: with a smaller one, more steps are
+ * computed.
  *
  * @param schedule  a schedule
  * @param distance  gets the distance
@@ -687,28 +689,23 @@ int VELOC_Schedule_least_distance(const struct VELOC_Schedule *schedule, int64_t
 
 /**
  * The next step of an adjoint computation, with the arguments of the original revolve. A loop that
- * was written for it goes on by renaming; VELOC_Schedule_next does more. Computations are told apart
- * by their thread and where their `check` is.
+ * was written for revolve needs only new names; VELOC_Schedule_next does more. The library tells
+ * computations apart by their thread and by the address of `check`.
  *
  * @param check  the slot that was written last of those in use; -1 before the first call
  * @param capo   the state that the application has; 0 before the first call
  * @param fine   the state that the adjoint has come to; the steps before the first call
  * @param snaps  slots
- * @param info   as it is, but if the step is VELOC_ACTION_ERROR: 11 where `check` is beyond the
- *               slots, else 9
- * @return one of VELOC_ACTION_*: ADVANCE (to the new `capo`), TAKESHOT (into slot `check`), RESTORE
- *         (from slot `check`), FIRSTURN and YOUTURN (the step behind `capo`), TERMINATE; ERROR if an
- *         argument is wrong
+ * @param info   changed only with VELOC_ACTION_ERROR: 11 if `check` is beyond the slots, else 9
+ * @return one of VELOC_ACTION_*: ADVANCE (to the new `capo`), TAKESHOT (into slot `check`),
+ *         RESTORE (from slot `check`), FIRSTURN and YOUTURN (the step behind `capo`), TERMINATE;
+ *         ERROR if an argument is wrong
  *
  * Source: revolve (Griewank, Walther, ACM TOMS 26, section 4).
  *
  * @pre The pointers are NULL or point to what they should.
  */
-int VELOC_Revolve(int64_t *check,
-                  int64_t *capo,
-                  int64_t *fine,
-                  int64_t snaps,
-                  int *info);
+int VELOC_Revolve(int64_t *check, int64_t *capo, int64_t *fine, int64_t snaps, int *info);
 
 /**
  * The largest number of steps whose adjoint can be computed with some slots and repetitions.
@@ -734,7 +731,7 @@ int64_t VELOC_Maxrange(int64_t ss, int64_t tt);
 int64_t VELOC_Numforw(int64_t steps, int64_t snaps);
 
 /**
- * The least number of forward steps that are not recorded, for each step.
+ * The least number of forward steps that are not recorded, divided by the number of steps.
  *
  * @param steps  steps
  * @param snaps  slots

@@ -29,14 +29,14 @@
 
 namespace veloc {
 
-/** Protects memory of the state, in `protect`. Throws std::runtime_error with the reason if it cannot be. */
+/** Protects memory of the state, in `protect`. If that fails, it throws std::runtime_error with the reason. */
 template <typename T> void protect_state(int id, T *memory, std::size_t count = 1)
 {
     if (VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, id, memory, count, sizeof(T)) != VELOC_SUCCESS)
         throw std::runtime_error(VELOC_Last_error());
 }
 
-/** Has stored states take a region of the state with fewer bits, in `protect` (VELOC_Adjoint_compress). Throws as above. */
+/** Compresses a region of the state in stored states, in `protect` (VELOC_Adjoint_compress). Throws as above. */
 inline void compress_state(int id, int mode, double bound)
 {
     if (VELOC_Adjoint_compress(id, mode, bound) != VELOC_SUCCESS)
@@ -51,7 +51,7 @@ template <typename T> void protect_gradient(int id, T *memory, std::size_t count
         throw std::runtime_error(VELOC_Last_error());
 }
 
-/** An adjoint computation. Its members are those of VELOC_Adjoint, where their meaning is said. */
+/** An adjoint computation. Its members are those of VELOC_Adjoint, whose comments say what they mean. */
 struct adjoint_t {
     std::string name;
     std::int64_t steps = 0;
@@ -68,20 +68,20 @@ struct adjoint_t {
     std::function<void()> protect;
     std::function<void(std::int64_t from, std::int64_t to)> forward;
     std::function<void(std::int64_t step)> adjoint;
-    /** Without one, the library hashes the memory of the state, or compares it (see VELOC_Adjoint). */
+    /** Without it, the library hashes or compares the memory of the state (see VELOC_Adjoint). */
     std::function<std::uint64_t()> hash;
 
     /**
-     * Computes the adjoint. True: it is finished; false: it has stopped as it was asked to.
+     * Computes the adjoint. True: the run is finished; false: it has stopped as it was asked to.
      *
-     * What one of the functions throws ends the run and is thrown again, the store being as the run
-     * has left it. What else goes wrong is a std::runtime_error with the reason.
+     * An exception from one of the functions ends the run, and run() throws it again; what was stored stays. Any
+     * other failure is a std::runtime_error with the reason.
      *
-     * Under MPI, a function that throws on one rank ends the run on all. The exception comes out on
-     * that rank. The others get a std::runtime_error with the number of that rank; they learn of it at
-     * their next look at the time, restored state or end. If they wait for that rank within their functions, the exception comes out after 10 s
-     * or some steps, as VELOC_Adjoint_run says: then nobody can go on, and the program should end the
-     * job (MPI_Abort). Otherwise all ranks may call this again, and go on from what all have.
+     * Under MPI, a function that throws on one rank ends the run on all. The exception comes out on that rank. The
+     * others get a std::runtime_error with the number of that rank, when they next look at the time, restore a state,
+     * or end. If they wait for that rank within their functions, the exception comes out after 10 s or some steps, as
+     * VELOC_Adjoint_run says. In that case nobody can go on, and the program should end the job (MPI_Abort).
+     * Otherwise all ranks may call this again, and go on from what all have.
      */
     bool run()
     {
@@ -124,9 +124,8 @@ struct adjoint_t {
     }
 
     /**
-     * Removes what run() has left under `name` on this process, of a run that is not to be gone on with:
-     * VELOC_Adjoint_discard, where it is said what. No other member is looked at. Throws std::runtime_error
-     * with the reason if that cannot be.
+     * Removes what run() has left under `name` on this process, as VELOC_Adjoint_discard does. The other members do
+     * not matter. If it fails, it throws std::runtime_error with the reason.
      */
     void discard() const
     {

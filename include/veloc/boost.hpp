@@ -28,7 +28,7 @@ template <typename T> std::function<void(std::ostream &)> serializer(T &data)
     };
 }
 
-/** What Boost throws about bytes that are not `data`'s is the reason that the client reports. */
+/** If the bytes are not `data`'s, Boost throws, and the client reports that as the reason. */
 template <typename T> std::function<bool(std::istream &)> deserializer(T &data)
 {
     return [&data](std::istream &in) {

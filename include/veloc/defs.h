@@ -15,7 +15,8 @@
 #define VELOC_SUCCESS 0
 
 /**
- * The call failed, and changed nothing that it does not say; `VELOC_Last_error` has the reason.
+ * The call failed; `VELOC_Last_error` has the reason. It changed nothing, unless its description
+ * says so.
  */
 #define VELOC_FAILURE (-1)
 
@@ -85,22 +86,23 @@
 #define VELOC_COMPRESS_LOSSLESS 64
 
 /**
- * How a region is compressed: 8 bits of each value, within a bound.
+ * How a region is compressed: to 8 bits for each value, within a bound.
  */
 #define VELOC_COMPRESS_8 8
 
 /**
- * How a region is compressed: 12 bits of each value, within a bound.
+ * How a region is compressed: to 12 bits for each value, within a bound.
  */
 #define VELOC_COMPRESS_12 12
 
 /**
- * How a region is compressed: 16 bits of each value, within a bound.
+ * How a region is compressed: to 16 bits for each value, within a bound.
  */
 #define VELOC_COMPRESS_16 16
 
 /**
- * Added to one of these: the bound is a part of the region's largest value.
+ * May be added to VELOC_COMPRESS_8, _12 or _16: the bound is a fraction of the region's largest
+ * absolute value.
  */
 #define VELOC_COMPRESS_RELATIVE 256
 
@@ -110,12 +112,14 @@
 #define VELOC_CRASH_PROCESS 0
 
 /**
- * A crash: the machine loses power; of what was not written back each line of the cache may be there, word by word.
+ * A crash: the machine loses power. Each word of a cache line that was not written back may be old
+ * or new.
  */
 #define VELOC_CRASH_POWER 1
 
 /**
- * A crash: the machine loses power; of what was not written back each page may be there, sector by sector.
+ * A crash: the machine loses power. Each sector of a page that was not written back may be old or
+ * new.
  */
 #define VELOC_CRASH_PAGE 2
 
@@ -130,7 +134,7 @@
 #define VELOC_INVARIANT_FAILS 0
 
 /**
- * What VELOC_Pmem_matrix_correct answers: one word was wrong, and is right now.
+ * What VELOC_Pmem_matrix_correct answers: one word was wrong and has been corrected.
  */
 #define VELOC_INVARIANT_CORRECTED 2
 
@@ -145,8 +149,8 @@
 #define VELOC_OBSERVE_CKPT_END 0
 
 /**
- * Flags of a protected region. Their type is their own in C++, and the number of VELOC_READ_ONLY is nothing that
- * a condition, a count or another constant could be.
+ * Flags of a protected region. In C++ they have a type of their own. No condition, count or other
+ * constant has the number of VELOC_READ_ONLY.
  */
 typedef enum VELOC_Flags {
     /**

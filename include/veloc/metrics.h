@@ -85,12 +85,12 @@
 #define VELOC_HOPS 13
 
 /**
- * Index in `blocked`: its own copy, into or out of the first level.
+ * Index in `blocked`: the call's own copy, into or out of the first level.
  */
 #define VELOC_WAIT_COPY 0
 
 /**
- * Index in `blocked`: its own work that was queued before the checkpoint.
+ * Index in `blocked`: the application's own work that was queued before the checkpoint.
  */
 #define VELOC_WAIT_ORDER 1
 
@@ -110,12 +110,13 @@
 #define VELOC_WAIT_HOST_ROOM 4
 
 /**
- * Index in `blocked`: in a restore, bytes on their way up.
+ * Index in `blocked`: in a restore, bytes that come up from a lower level.
  */
 #define VELOC_WAIT_FETCH 5
 
 /**
- * Index in `blocked`: files: `mode = sync`, a checkpoint larger than memory, or a restore from a file.
+ * Index in `blocked`: files: `mode = sync`, a checkpoint larger than memory, or a restore from a
+ * file.
  */
 #define VELOC_WAIT_FILE 6
 
@@ -258,8 +259,9 @@ typedef struct VELOC_Metrics {
      */
     uint64_t touch_changes;
     /**
-     * Rates that decide the touching, in bytes per second, 0 where not measured: touching alone,
-     * touching beside a flush, flushing to touched pages, to untouched pages, beside touching.
+     * Rates that decide the touching, in bytes per second; 0 where not measured. In this order:
+     * touching alone, touching beside a flush, flushing to touched pages, flushing to untouched
+     * pages, flushing beside touching.
      */
     double touch_rates[5];
     /**
@@ -284,7 +286,7 @@ typedef struct VELOC_Metrics {
      */
     struct VELOC_Sum encode;
     /**
-     * Checkpoints that erasure coding was to protect and could not.
+     * Checkpoints that erasure coding failed to protect.
      */
     uint64_t encode_failures;
     /**
@@ -296,29 +298,30 @@ typedef struct VELOC_Metrics {
      */
     struct VELOC_Sum restart_calls;
     /**
-     * Compressing of regions (VELOC_Mem_compress): their bytes before, and time.
+     * Compression of regions (VELOC_Mem_compress): their bytes before it, and its time.
      */
     struct VELOC_Sum compress;
     /**
-     * Decompressing of regions: their bytes behind it, and time.
+     * Decompression of regions: their bytes after it, and its time.
      */
     struct VELOC_Sum decompress;
     /**
-     * The bytes of compressed regions.
+     * Bytes of the compressed regions after compression.
      */
     uint64_t compressed_bytes;
     /**
-     * Blocks of 64 values of them that were kept whole, as their bound asks for it.
+     * Blocks of 64 values in compressed regions that were kept whole, to stay within the bound.
      */
     uint64_t compressed_whole;
     /**
-     * Regions that were to be compressed, and were taken as they are.
+     * Regions that were to be compressed and were not.
      */
     uint64_t uncompressed;
 } VELOC_Metrics;
 
 /**
- * How `VELOC_Checkpoint` has taken host memory, and what that has cost. New members are added at the end only.
+ * How `VELOC_Checkpoint` took host memory, and what that cost. New members are added at the end
+ * only.
  */
 typedef struct VELOC_Snapshot {
     /**
@@ -339,7 +342,8 @@ typedef struct VELOC_Snapshot {
      */
     uint64_t blocked;
     /**
-     * Bytes that were copied because the application was about to write to them (VELOC_CAPTURE_PROTECT).
+     * Bytes that were copied because the application was about to write to them
+     * (VELOC_CAPTURE_PROTECT).
      */
     uint64_t copied_ahead;
     /**
@@ -357,9 +361,11 @@ extern "C" {
 #endif /* __cplusplus */
 
 /**
- * The bytes that the job has moved per hop, as one line of text: `{AtoD : 1048576, AtoH : 0, ...}`.
+ * The bytes that the job has moved per hop, as one line of text: `{AtoD : 1048576, AtoH : 0,
+ * ...}`.
  *
- * @param text  gets at most 379 bytes, the final NUL included; the prototype asks for 1024. Empty outside a job
+ * @param text  gets at most 379 bytes, the final NUL included; the prototype asks for 1024. Empty
+ *              outside a job
  *
  * Source: VELOC_Get_trf_metrics of VELOC's GPU prototype.
  *
@@ -385,16 +391,15 @@ int VELOC_Get_metrics(struct VELOC_Metrics *metrics, size_t size);
  * How checkpoints have taken host memory, why, and what that has cost the application.
  *
  * @param stats  gets the figures
- * @param size   `sizeof(VELOC_Snapshot)` of the caller; members beyond it are left out, members that
- *               this library does not know are set to 0
+ * @param size   `sizeof(VELOC_Snapshot)` of the caller; members beyond it are left out, members
+ *               that this library does not know are set to 0
  * @return VELOC_SUCCESS; VELOC_FAILURE outside a job or if `stats` is NULL
  *
  * Source: an addition of this library; CRUM, section V.
  *
  * @pre `stats` points to `size` bytes that can be written.
  */
-int VELOC_Snapshot_stats(struct VELOC_Snapshot *stats,
-                         size_t size);
+int VELOC_Snapshot_stats(struct VELOC_Snapshot *stats, size_t size);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -11,7 +11,7 @@
  *         file.mark(i, {sum});
  *     }
  *
- * Header only. What fails throws std::runtime_error with the reason.
+ * Header only. A function that fails throws std::runtime_error with the reason.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -34,7 +34,7 @@
 
 namespace veloc {
 
-/** An array of a file of arrays, which ends with that. A copy is the same array. */
+/** An array of a file of arrays. It ends with the file. A copy stands for the same array. */
 template <typename T> class pmem_array_t {
     static_assert(std::is_trivially_copyable<T>::value, "what is stored is found again as bytes");
 
@@ -45,7 +45,7 @@ public:
         return static_cast<T *>(VELOC_Pmem_at(array_, iteration));
     }
 
-    /** The first slot: all there is of an array with one. */
+    /** The first slot, which is the only one of an array with one slot. */
     T *data() const noexcept { return at(0); }
 
     /** Elements of a slot. */
@@ -59,16 +59,16 @@ private:
     std::size_t count_;
 };
 
-/** A file of arrays, which is closed with its owner. */
+/** A file of arrays, which its destructor closes. */
 class pmem_t {
 public:
     /**
-     * Whether an iteration is consistent: true or false, or one of VELOC_INVARIANT_*. What it throws comes out of
-     * recover or restart.
+     * Tells whether an iteration is consistent: true, false, or VELOC_INVARIANT_HOLDS, _FAILS or _UNKNOWN. If it
+     * throws, recover or restart throws the same exception.
      */
     using invariant_t = std::function<int(std::int64_t iteration, const std::vector<double> &scalars)>;
 
-    /** An iteration that was tried; `invariant` has not held, and is empty if all have. */
+    /** An iteration that was tried; `invariant` did not hold, and is empty if all did. */
     struct tried_t {
         std::int64_t iteration;
         int answer;
@@ -101,7 +101,7 @@ public:
             VELOC_Pmem_close(handle_);
     }
 
-    /** As VELOC_Pmem_domain; `why` ends with the file. */
+    /** As VELOC_Pmem_domain; `why` is valid until the file is closed. */
     VELOC_Domain domain() const
     {
         VELOC_Domain domain{};
@@ -124,7 +124,7 @@ public:
         check(VELOC_Pmem_mark(handle_, iteration, scalars.begin(), static_cast<int>(scalars.size())));
     }
 
-    /** As VELOC_Pmem_flush: so many elements. */
+    /** As VELOC_Pmem_flush, for `count` elements. */
     template <typename T> void flush(const T *from, std::size_t count = 1)
     {
         check(VELOC_Pmem_flush(handle_, from, count * sizeof(T)));
@@ -141,7 +141,7 @@ public:
         called_.push_back(std::move(called));
     }
 
-    /** As VELOC_Pmem_recover: the iteration to go on behind, or -1. */
+    /** As VELOC_Pmem_recover: the iteration after which to go on, or -1. */
     std::int64_t recover()
     {
         std::int64_t iteration = -1;

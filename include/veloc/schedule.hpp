@@ -9,7 +9,7 @@
  *         ...
  *     }
  *
- * Header only. What fails throws std::runtime_error with the reason, and changes nothing.
+ * Header only. A function that fails throws std::runtime_error with the reason, and changes nothing.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -27,8 +27,8 @@
 namespace veloc {
 
 /**
- * A schedule, which is freed with its owner. One that was moved from can be assigned to or ended. What sets
- * something gives the schedule again, one without a name to be moved from:
+ * A schedule, which its destructor frees. A schedule that was moved from can only be assigned to or destroyed. The
+ * functions that set something return the schedule; on a temporary one they return an rvalue:
  *
  *     veloc::schedule_t schedule = veloc::schedule_t(steps, slots).set_rule(VELOC_RULE_MONOTONE);
  */

@@ -12,10 +12,10 @@
             state += 1                         # compute
             job.checkpoint("forward", step)
 
-A region of a checkpoint is an array of the host (of NumPy, PyTorch, or anything with a writable
-buffer), an array of a GPU (CuPy, Numba, PyTorch: whatever has `__cuda_array_interface__` or
-`__dlpack__`), or any object that can be pickled, in a `Pickled`. Files are those of VELOC, and
-`Ckpt` has the interface of its own Python classes.
+A region of a checkpoint is an array on the host (of NumPy, PyTorch, or anything with a writable buffer), an
+array on a GPU (of CuPy, Numba, PyTorch, or anything with `__cuda_array_interface__` or `__dlpack__`), or a
+`Pickled`, which has any object that can be pickled. Files are those of VELOC, and `Ckpt` has the interface
+of VELOC's own Python classes.
 """
 
 import importlib
@@ -43,7 +43,7 @@ from .schedule import (
 
 
 def __getattr__(name: str) -> types.ModuleType:
-    """`veloc.revolve` and `veloc.schedules`, which need packages of others, are loaded when they are used."""
+    """Loads `veloc.revolve` and `veloc.schedules` when they are used: they need other packages."""
     if name in ("revolve", "schedules"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

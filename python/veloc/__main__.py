@@ -11,7 +11,7 @@ from ._library import bundled
 
 
 def program() -> str | None:
-    """The program in this package, or beside the library that VELOC_LIBRARY names, or on the path."""
+    """Finds the program: in this package, beside the library that VELOC_LIBRARY names, or in PATH."""
     places = [bundled("veloc")]
     if given := os.environ.get("VELOC_LIBRARY"):
         folder = pathlib.Path(given).resolve().parent

@@ -11,12 +11,12 @@ from ._regions import ObjectRegion, Pickled
 
 
 class Ckpt(Job):
-    """A job with the interface of VELOC's own Python classes, for scripts that have it.
+    """A job with the interface of VELOC's own Python classes, for scripts that use them.
 
-    `id` is the number of this process in the names of files, or an mpi4py communicator, over which
-    the job is then collective. `cfg` is the path of the configuration.
+    `id` is the number of this process in the names of files, or an mpi4py communicator; then the job is
+    collective over it. `cfg` is the path of the configuration.
 
-    As VELOC's classes do, it has an attribute `protected`: an object that is pickled as region 0.
+    As VELOC's classes, it has an attribute `protected`: an object that is pickled as region 0.
     """
 
     def __init__(self, id: Any, cfg: str) -> None:

@@ -42,18 +42,17 @@ class _Failure:
 class Job:
     """The job of this process: what is protected, and its checkpoints.
 
-    It is configured by keywords, by a mapping, or by the file `config`; the keys and their values
-    are those of the file (`host_cache_size="2G"`), and bools, numbers and paths can be given as
-    such. A keyword stands above the mapping, and the environment (`VELOC_MODE`) above both. A
-    process has one job at a time.
+    It is configured by keywords, by a mapping, or by the file `config`. The keys and their values are those
+    of the file (`host_cache_size="2G"`); bools, numbers and paths can be given as such. A keyword overrides
+    the mapping, and the environment (`VELOC_MODE`) overrides both. A process has one job at a time.
 
-    `comm` is an mpi4py communicator, over which the job is then collective; without it, `rank` is
-    the number of this process in the names of files.
+    `comm` is an mpi4py communicator; the job is collective over it. Without `comm`, `rank` is the number of
+    this process in the names of files.
 
-    At the end of a `with` block everything is in the files that the configuration asks for; where
-    the block raises, or the interpreter ends in the middle, nothing that was taken is lost, but
-    nobody waits for it. What the library refuses raises `Error`, with its reason; a number, a text
-    or an array that it cannot have, ValueError or TypeError.
+    The end of a `with` block waits until everything is in the files that the configuration asks for. If the
+    block raises, or the interpreter ends inside it, no checkpoint is lost, but nothing waits for the files.
+    If the library refuses something, `Error` is raised with its reason; a number, a text or an array that
+    it cannot take raises ValueError or TypeError.
 
     >>> import numpy, veloc
     >>> state = numpy.zeros(1000)
@@ -127,8 +126,8 @@ class Job:
     def finalize(self, drain: bool = False) -> None:
         """Ends the job; `drain` waits until everything is in files.
 
-        Happens by itself, without `drain`, when the object is no longer used and when the
-        interpreter ends. A second time it does nothing.
+        A job ends by itself, without `drain`, when its object is no longer used and when the interpreter
+        ends. A second call does nothing.
         """
         if not self._end.alive:
             return
@@ -147,16 +146,17 @@ class Job:
     # --- regions ---
 
     def protect(self, id: int, what: Any, name: str | None = None) -> None:
-        """Makes an array or a `Pickled` part of checkpoints, in place of what has this id.
+        """Makes an array or a `Pickled` part of checkpoints. It replaces what has this id.
 
         An array is one of NumPy, CuPy, Numba or PyTorch, or anything with
         `__cuda_array_interface__`, `__array_interface__`, a writable buffer or `__dlpack__`, in
-        memory of the host or of a GPU. It must be one range of memory; it is not copied, and is
-        kept alive until `unprotect`: change it in place (`a += 1`, `a[:] = ...`), since `a = a + 1`
-        makes another array, as do `A[[0, 2]]`, `flatten` and `astype`. A checkpoint has it in the
-        order of memory: in an array with another order of dimensions (`A.T`) it comes back permuted.
+        memory of the host or of a GPU. It must be one range of memory. It is not copied, and is kept alive
+        until `unprotect`. Change it in place (`a += 1`, `a[:] = ...`): `a = a + 1` makes another array, as
+        do `A[[0, 2]]`, `flatten` and `astype`. A checkpoint has the elements in the order of memory: if an
+        array with another order of dimensions (`A.T`) is restored from it, they come back permuted.
 
-        With `name`, it is part of the checkpoints of that name alone, which then has no others.
+        With `name`, it is part of the checkpoints of that name alone, and these have no regions without a
+        name.
         """
         calls, id, group = self._calls(), number("id", id), self._groups.get(name, {})
         if name is not None:
@@ -205,7 +205,7 @@ class Job:
         del group[id]
 
     def capture(self, id: int, mode: str) -> None:
-        """Says how checkpoints take an array in host memory, in place of the key `host_capture`.
+        """Sets how checkpoints take an array in host memory, in place of the key `host_capture`.
 
         `mode` is "copy", "protect", "fork", or "auto" for what the key says.
         """
@@ -216,11 +216,11 @@ class Job:
     def compress(
         self, id: int, bits: int | None = None, bound: float = 0.0, relative: bool = False, lossless: bool = False
     ) -> None:
-        """Has checkpoints take an array of floats with fewer bits of each value, within a bound on the error or without loss.
+        """Has checkpoints compress an array of floats, within a bound on the error or without loss.
 
-        `bits` is 8, 12 or 16, or None for what it is without this. `bound` is the most by which a value may differ
-        after a restart; `relative`: as a part of the array's largest absolute value. `lossless`, without these: all bits
-        come back.
+        `bits` is 8, 12 or 16 for each value, or None, which ends the compression. `bound` is the most by
+        which a value may differ after a restart; with `relative` it is a fraction of the array's largest
+        absolute value. `lossless`, without these: all bits come back.
         """
         mode, region = compression_mode(bits, bound, relative, lossless), self._groups[None].get(id)
         if bits and isinstance(region, Region):
@@ -228,12 +228,14 @@ class Job:
         check(self._calls().VELOC_Mem_compress(number("id", id), mode, bound))
 
     def set_stream(self, stream: Any) -> None:
-        """Hands over the stream in which the program computes, in place of all streams.
+        """Tells the library in which stream the program computes.
 
-        It is one of PyTorch or CuPy, or the address of a CUstream; 0: there is none any more.
+        The stream is one of PyTorch or CuPy, or the address of a CUstream; with 0 there is none. Without a
+        stream the library's copies come after the work of all streams.
 
-        With `stream_ordered=True` the copies of device memory stand in its order, and `checkpoint` and `restart` do not wait
-        for them: other streams need an event of this one, and an array has to live until the stream was synchronized.
+        With `stream_ordered=True` the copies of device memory run in its order, and `checkpoint` and
+        `restart` do not wait for them. Other streams must wait for an event of this one, and an array has
+        to live until the stream was synchronized.
         """
         address = getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
         check(self._calls().VELOC_Set_stream(number("stream", address, ctypes.c_size_t)))
@@ -257,7 +259,7 @@ class Job:
         check(calls.VELOC_Checkpoint(*which))
 
     def wait(self) -> None:
-        """Waits until every checkpoint has come as far down as the configuration asks for."""
+        """Waits until every checkpoint has reached the last level that the configuration asks for."""
         calls = self._calls()
         failure = self._pause_until_finished()
         check(calls.VELOC_Checkpoint_wait())
@@ -265,7 +267,7 @@ class Job:
             failure.tell()
 
     def finished(self) -> bool:
-        """Whether every checkpoint has come as far down as the configuration asks for."""
+        """Whether every checkpoint has reached the last level that the configuration asks for."""
         found: int = self._calls().VELOC_Checkpoint_finished()
         if found < 0:
             raise last_error()
@@ -276,26 +278,25 @@ class Job:
         check(self._calls().VELOC_Cleanup(text("name", name)))
 
     def metrics(self) -> dict[str, Any]:
-        """What the library has measured of this job: `VELOC_Get_metrics`, by its names.
+        """The library's figures of this job (`VELOC_Get_metrics`), by their names in C.
 
-        Sums have `bytes`, `nanoseconds` and `count`; `hops` and `blocked` are by the two levels of
-        a transfer (`AtoH`: from the application's memory to the host buffer) and by the cause of a
-        wait.
+        Sums have `bytes`, `nanoseconds` and `count`. The keys of `hops` are the two levels of a transfer
+        (`AtoH`: from the application's memory to the host buffer), those of `blocked` the causes of a wait.
         """
         self._calls()
         return metrics()
 
     def snapshots(self) -> dict[str, Any]:
-        """How checkpoints have taken host memory, why, and what that has cost: `VELOC_Snapshot_stats`."""
+        """How checkpoints took host memory, why, and what that cost (`VELOC_Snapshot_stats`)."""
         self._calls()
         return snapshots()
 
     # --- restarts ---
 
     def latest(self, name: str, before: int | None = None) -> int | None:
-        """The newest version that can be restored, and is less than `before`; None if there is none.
+        """The newest version that can be restored and is less than `before`; None if there is none.
 
-        Ask `is not None` of it: the version may be 0. Collective over MPI.
+        Test it by `is not None`: the version may be 0. Collective over MPI.
         """
         calls, which = self._calls(), text("name", name)
         if before is None or before > 1:

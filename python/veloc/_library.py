@@ -32,7 +32,8 @@ _NAMES = (
 
 
 class Error(RuntimeError):
-    """A call of the library failed. The text is the library's: the thing, the value, what helps."""
+    """A call of the library failed. The text is the library's reason: it names the thing, the value and
+    what helps."""
 
 
 def declare(*functions: tuple[str, Sequence[Any], Any]) -> None:

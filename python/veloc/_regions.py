@@ -14,12 +14,11 @@ from . import _dlpack
 
 
 class Pickled:
-    """An object that is part of checkpoints as the bytes that pickle makes of it.
+    """An object that checkpoints hold as the bytes that pickle makes of it.
 
-    Every checkpoint has the `value` of that moment, and a restart puts another object in its
-    place. `Pickled(x)` does not follow the variable `x`: keep the Pickled, set its `value` to each
-    new object, and read that after a restart. As with pickle itself: restore no files that others
-    may have written.
+    A checkpoint holds the `value` of its moment; a restart sets `value` to another object. `Pickled(x)`
+    does not follow the variable `x`: keep the Pickled, set its `value` to each new object, and read `value`
+    after a restart. As with pickle itself, do not restore files that others may have written.
 
     >>> step = Pickled({"step": 1})
     >>> step.value = {"step": 2}

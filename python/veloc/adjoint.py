@@ -43,24 +43,24 @@ def adjoint_run(
     tag: int = 0,
     compress: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> bool:
-    """Computes an adjoint, and says whether it is finished; False: it was stopped.
+    """Computes an adjoint. True: it is finished; False: it was stopped.
 
-    `state` and `gradient` are the arrays of the state and of the adjoint (what the adjoint computes
-    is part of it), which the callbacks change in place. `forward(start, stop)` computes the states
-    from `start`, which is in `state`, to `stop`, without recording. `adjoint(step)` computes `step`
-    from state `step - 1`, recording it, and takes the adjoint's step back; for the last step, it
-    begins the adjoint before that. `hash`, if given, gives a number of 64 bits for the state. The
-    other arguments are the members of VELOC_Adjoint; steps are numbered from 1, and the time limit
-    is in seconds. `compress` has the arguments of `Job.compress` for arrays of the state, by their
-    ids, as in `{0: {"bits": 8, "bound": 1e-3}}`: in the room of `slots` states as they are, more are kept.
+    `state` and `gradient` are the arrays of the state and of the adjoint (with what the adjoint computes).
+    The callbacks change them in place. `forward(start, stop)` computes the states from `start`, which is in
+    `state`, to `stop`, without recording. `adjoint(step)` computes `step` from state `step - 1`, recording
+    it, and takes the adjoint's step back; for the last step, it begins the adjoint before that. `hash`, if
+    given, gives a number of 64 bits for the state. The other arguments are the members of VELOC_Adjoint;
+    steps are numbered from 1, and the time limit is in seconds. `compress` has the arguments of
+    `Job.compress` for arrays of the state, by their ids, as in `{0: {"bits": 8, "bound": 1e-3}}`. The run
+    then keeps more states, in the room of `slots` uncompressed ones.
 
     Needs a job. Called again, also by a later job, it goes on from what is left with the least
     number of steps: after a crash, after a stop (`time_limit`, `adjoint_stop`), after an exception.
 
-    What a callback raises ends the run and comes out of this call, as the same object. An interrupt
-    (Ctrl-C, in the main thread and with Python's own handler) is a planned stop: the callback under
-    way ends, what the next call needs is stored, and KeyboardInterrupt is raised. A second one does
-    not wait for the callback. What the library refuses raises `Error`.
+    An exception from a callback ends the run, and this call raises the same object. An interrupt (Ctrl-C,
+    in the main thread and with Python's own handler) is a planned stop: the callback under way ends, what
+    the next call needs is stored, and KeyboardInterrupt is raised. A second interrupt does not wait for the
+    callback. If the library refuses something, `Error` is raised.
     """
     if rule not in RULES:
         raise ValueError(f"rule is {rule!r}, not one of {', '.join(RULES)}")
@@ -106,8 +106,8 @@ def _compressions(
 
 
 def adjoint_protect(what: Literal["state", "gradient"], id: int, array: Any) -> None:
-    """Says in a callback of `adjoint_run` that an array has moved: this one, of the same size and
-    order of dimensions, has its id from now on."""
+    """Tells the run, in a callback of `adjoint_run`, that an array has moved. `array` has the id from now
+    on; it has the same size and order of dimensions."""
     if what not in _PARTS:
         raise ValueError(f"what is {what!r}, neither 'state' nor 'gradient'")
     run = _Run.under_way
@@ -126,7 +126,7 @@ def adjoint_protect(what: Literal["state", "gradient"], id: int, array: Any) -> 
 def adjoint_stop() -> None:
     """Asks the run under way, or the next one, to stop where a later call can go on.
 
-    May be called from any thread, from a callback, and from a handler of signals.
+    It may be called from any thread, from a callback, and from a signal handler.
     """
     check(library().VELOC_Adjoint_stop())
 

@@ -10,8 +10,8 @@
         p[i][:] = i                          # compute
         file.mark(i, p[i].sum())
 
-Stores are found again by the next process: after a crash of this one; or of the machine, where the file
-was opened for that. Nothing is logged or copied. The guide says when this beats checkpoints.
+The next process finds what was stored, after a crash of this process, or of the machine if the file was
+opened for that. Nothing is logged or copied. The guide says when this beats checkpoints.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class _Tried(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What a crash leaves of a file: the worst crash after which what was flushed and drained is there, bytes that
-    reach the file together, and why it is no more than that."""
+    """What a crash leaves of a file: the worst crash that flushed and drained data survive, how many bytes
+    reach the file together, and why a worse crash is not survived."""
 
     crash: Crash
     granularity: int
@@ -61,8 +61,8 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """An iteration that was tried: whether it is consistent (None: an invariant cannot tell), and the invariant that
-    has not held."""
+    """An iteration that was tried: whether it is consistent (None: an invariant cannot tell), and the
+    invariant that did not hold."""
 
     iteration: int
     consistent: bool | None
@@ -106,9 +106,9 @@ class PmemArray:
 class Pmem:
     """A file of arrays in persistent memory (`VELOC_Pmem_open`), which one process has open at a time.
 
-    `bytes` is the room for all slots, each of which takes a multiple of 4096. `crash` is the crash that it is to
-    survive: that of the "process"; of the machine, with persistent memory ("power"), or else as an ordinary file,
-    where each flush writes to the disk ("page").
+    `bytes` is the room for all slots, each of which takes a multiple of 4096. `crash` is the crash that the
+    file is to survive. "process": a crash of the process. "power": a crash of the machine, with persistent
+    memory. "page": a crash of the machine, also with an ordinary file, where each flush writes to the disk.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Pmem:
         self._raised: list[BaseException] = []
 
     def close(self) -> None:
-        """Closes the file; with arrays that are still in use, once the last of them is gone."""
+        """Closes the file. If arrays are still in use, it closes once the last of them is gone."""
         self._open = None
 
     def __enter__(self) -> Pmem:
@@ -134,7 +134,7 @@ class Pmem:
 
     @property
     def domain(self) -> Domain:
-        """What a crash leaves of the file, as it was found out."""
+        """What a crash leaves of the file, as the library has found out."""
         found = _Domain()
         check(library().VELOC_Pmem_domain(self._handle, ctypes.byref(found)))
         return Domain(_CRASHES[found.crash], found.granularity, found.why.decode(errors="replace"))
@@ -144,8 +144,8 @@ class Pmem:
     ) -> PmemArray:
         """Finds an array by its name, or adds one, full of zeros: iteration i is in slot i modulo `slots`.
 
-        With one slot each iteration is written over the one before: that is for what does not change, or where an
-        invariant tells whether an iteration is whole.
+        With one slot each iteration overwrites the one before. Use that for data that do not change, or
+        with an invariant that tells whether an iteration is whole.
         """
         import numpy
 
@@ -178,7 +178,8 @@ class Pmem:
         check(library().VELOC_Pmem_mark(self._handle, at, values, len(given)))
 
     def flush(self, array: Any) -> None:
-        """Has an array, or a contiguous part of one, written back; it is there behind `drain` or `mark`."""
+        """Has an array, or a contiguous part of one, written back. It survives a crash after `drain` or
+        `mark`."""
         memory = memoryview(array)
         if not memory.contiguous:
             raise ValueError("the part is not contiguous: flush its rows, or all of it")
@@ -186,13 +187,13 @@ class Pmem:
         check(library().VELOC_Pmem_flush(self._handle, at, memory.nbytes))
 
     def drain(self) -> None:
-        """Waits until what this thread has flushed is where a crash leaves it."""
+        """Waits until everything that this thread has flushed survives a crash."""
         check(library().VELOC_Pmem_drain(self._handle))
 
     def invariant(self, name: str, function: Invariant) -> None:
-        """Says what must hold: `function(iteration, scalars)` is True, False, or None if it cannot tell.
+        """Adds an invariant: `function(iteration, scalars)` is True, False, or None if it cannot tell.
 
-        What it raises comes out of `recover` or `restart`.
+        If it raises, `recover` or `restart` raises the same exception.
         """
         raised = self._raised
 
@@ -215,8 +216,9 @@ class Pmem:
         return None if iteration.value < 0 else iteration.value
 
     def restart(self, name: str) -> tuple[int | None, int | None]:
-        """The iteration to go on behind, and the version of the checkpoint to restore for that; None: the arrays have
-        it. Needs a job; collective under MPI (`VELOC_Pmem_restart`)."""
+        """Finds the iteration after which to go on (None: there is none), and the version of the checkpoint
+        to restore for that (None: the arrays have it). Needs a job; collective under MPI
+        (`VELOC_Pmem_restart`)."""
         if not Job.alive():
             raise Error("there is no job, which has the checkpoints")
         iteration, version = ctypes.c_int64(), ctypes.c_int()

@@ -2,16 +2,16 @@
 
     from veloc.revolve import Revolver
 
-in place of `from pyrevolve import Revolver`, with the same arguments. `Checkpoint` and `Operator`
-are pyrevolve's abstract classes; those of other packages (Devito's `DevitoCheckpoint` and
-`CheckpointOperator`) are as good: nothing is asked of them but their methods.
+in place of `from pyrevolve import Revolver`, with the same arguments. `Checkpoint` and `Operator` are
+pyrevolve's abstract classes. Classes of other packages (Devito's `DevitoCheckpoint` and
+`CheckpointOperator`) work as well: they need only the same methods.
 
 A snapshot in memory is a checkpoint of the arrays that `Checkpoint.get_data` gives, which the
-library copies from where they are. With `directory`, snapshots are files as well, and a program
-that was killed goes on from them when it is started again. What pyrevolve has on disk
-(`DiskRevolver`) is in a file that is gone with the Revolver, as it is there.
+library copies from where they are. With `directory`, snapshots are files as well, and a program that was
+killed goes on from them when it is started again. A `DiskRevolver` has its snapshots in a file that is gone
+with it, as in pyrevolve.
 
-Any number of Revolvers, in any threads, may be under way at once.
+Any number of Revolvers may be under way at once, in any threads.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Operator(ABC):
 
     @abstractmethod
     def apply(self, *, t_start: int, t_end: int) -> object:
-        """Computes the steps from `t_start` to `t_end`; the adjoint's go back."""
+        """Computes the steps from `t_start` to `t_end`; the operator of the adjoint goes back from `t_end`."""
 
 
 class Checkpoint(ABC):
@@ -69,7 +69,7 @@ class Checkpoint(ABC):
         """The arrays that are the state at this time step."""
 
     def get_data_location(self, timestep: int) -> Sequence[Any]:
-        """The arrays that are to have that state when it is read."""
+        """The arrays into which that state is read."""
         return self.get_data(timestep)
 
     @property
@@ -84,28 +84,27 @@ class Revolver:
     """Goes through a forward pass and its adjoint, with pyrevolve's arguments and methods.
 
     `n_checkpoints` is how many states can be stored at a time (None: about as many as repetitions,
-    pyrevolve's choice), `n_timesteps` the steps of the forward pass. With `diskstorage` snapshots are
-    in a file in `filedir`, which has no name and is gone with the Revolver, not in memory;
-    `singlefile` is of no effect.
+    pyrevolve's choice), `n_timesteps` the steps of the forward pass. With `diskstorage` snapshots are not
+    in memory, but in a file in `filedir`, which has no name and is gone with the Revolver. `singlefile` has
+    no effect.
 
-    What stands behind the star is this library's own:
+    The arguments after the star are this library's own:
 
-    - `n_disk_checkpoints` states more are on disk, and those of `n_checkpoints` then in memory;
-      `disk_write` and `disk_read` say how long a write and a read take, in forward steps.
-    - `directory` has the snapshots as files, so that a program that was killed goes on when it runs
-      again, with the least number of steps. `name` tells several computations in one directory
-      apart, `tag` (a number) one computation from the next under the same name: the iteration of an
-      optimisation.
+    - `n_disk_checkpoints`: so many more states can be stored on disk; those of `n_checkpoints` are then in
+      memory. `disk_write` and `disk_read` say how long a write and a read take, in forward steps.
+    - `directory` gets the snapshots as files, so that a program that was killed goes on when it runs again,
+      with the least number of steps. `name` tells computations in one directory apart. `tag` (a number)
+      tells one computation from the next under the same name, for example the iteration of an optimisation.
     - `resilience_distance`: how many steps snapshots may be apart in the forward pass, so that no
       crash in it costs more.
     - `adjoint`: the arrays of the adjoint (its state, and what it computes), which are then stored
-      every `adjoint_distance` of its steps (default: a twentieth of all). Without them a program
-      that was killed in the reverse pass begins that anew, from the states that are left.
-    - `job`: a `veloc.Job` that is open, in which the snapshots are then taken; with it, two that are
-      under way have two names. Else there is one, to which `options` go, for all Revolvers that are
-      under way: from the first snapshot of one to the end of `apply_reverse` of the last.
+      every `adjoint_distance` of its steps (default: a twentieth of all). Without them a program that was
+      killed in the reverse pass begins that pass anew, from the states that are left.
+    - `job`: an open `veloc.Job`, in which the snapshots are taken; two Revolvers that are under way in it
+      need two names. Without `job` all Revolvers that are under way share one job, which gets `options`. It
+      lasts from the first snapshot of the first to the end of `apply_reverse` of the last.
 
-    In memory a snapshot is given back as soon as it is read for the last time.
+    The memory of a snapshot is freed as soon as the snapshot is read for the last time.
     """
 
     #: Snapshots that have room in memory while they are written or read.
@@ -194,7 +193,7 @@ class Revolver:
 
     @property
     def ratio(self) -> float:
-        """All forward steps, for each step of the pass."""
+        """All forward steps, divided by the steps of the pass."""
         return self._schedule.cost().forward_evaluations / self.n_timesteps
 
     @property
@@ -210,7 +209,8 @@ class Revolver:
     # --- the passes ---
 
     def apply_forward(self) -> None:
-        """Computes the forward pass, taking snapshots. After a crash, what is left of it."""
+        """Computes the forward pass and takes snapshots. After a crash it computes what is left of the
+        pass."""
         with self._pass("apply_forward", then="apply_reverse"):
             self._begin()
             # A crash in the reverse pass has left nothing of this one.
@@ -357,9 +357,9 @@ class DiskRevolver(Revolver):
 
 
 class NumpyStorage:
-    """Says of a MultiLevelRevolver how many snapshots it has in memory, `n_ckp`.
+    """Tells a MultiLevelRevolver how many snapshots it has in memory, `n_ckp`.
 
-    `wd` and `rd` are how long a write and a read take. The other arguments are of no effect.
+    `wd` and `rd` are how long a write and a read take. The other arguments have no effect.
     """
 
     def __init__(
@@ -376,7 +376,7 @@ class NumpyStorage:
 
 
 class DiskStorage:
-    """The same of those that are on disk: in a file in `filedir` that is gone with the Revolver."""
+    """The same for snapshots on disk: they are in a file in `filedir` that is gone with the Revolver."""
 
     def __init__(
         self,
@@ -400,9 +400,9 @@ class MultiLevelRevolver(Revolver):
     """A Revolver over the levels of `storage_list`: a NumpyStorage, a DiskStorage, or one of each (or
     pyrevolve's).
 
-    The schedule is the shortest where a forward step takes `uf`, a write to disk and a read what the
-    DiskStorage says, and those in memory nothing. `ub` and `up`, what a step of the adjoint and the
-    turn take, are as long in any.
+    The schedule takes the least time if a forward step takes `uf`, a write to disk and a read take what the
+    DiskStorage says, and those in memory take nothing. `ub` and `up`, the times of a step of the adjoint
+    and of the turn, are the same in every schedule.
     """
 
     def __init__(

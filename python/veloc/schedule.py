@@ -1,4 +1,4 @@
-"""Schedules of adjoint computations: which states are stored, which computed again, and when.
+"""Schedules of adjoint computations: which states are stored, which are computed again, and when.
 
 >>> import veloc
 >>> schedule = veloc.Schedule(steps=4, slots=2)
@@ -52,8 +52,8 @@ class Advance:
 class TakeShot:
     """Store the state that the application has, `state`, in `slot`.
 
-    Slots on disk (`on_disk`) have the numbers from the number of slots in memory on. Unless it is
-    to be `read_again`, it need not be stored.
+    The numbers of slots on disk (`on_disk`) follow those in memory. If `read_again` is False, the state
+    need not be stored.
     """
 
     state: int
@@ -64,7 +64,7 @@ class TakeShot:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Read the state `state` from `slot`, which is free then unless it is to be `read_again`."""
+    """Read the state `state` from `slot`. If `read_again` is False, the slot is free after that."""
 
     state: int
     slot: int
@@ -86,7 +86,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Reverse:
-    """Read the record of `step` from `slot`, which is free then, and take the adjoint's step back.
+    """Read the record of `step` from `slot`, and take the adjoint's step back. The slot is free after that.
 
     The application then has no state. Only with the rule "mixed".
     """
@@ -129,10 +129,10 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """What a failure costs, so that the adjoint is stored where that outweighs the write.
+    """What a failure costs, so that the adjoint is stored where a failure would cost more than the write.
 
-    All in forward steps: the mean time between failures, how long it takes to store the adjoint,
-    and how long a step takes that is recorded and reversed.
+    All times are in forward steps: the mean time between failures, how long it takes to store the adjoint,
+    and how long it takes to record and reverse a step.
     """
 
     mtbf: float
@@ -161,9 +161,9 @@ class Cost:
     forward_evaluations: int
     #: States that are stored, state 0 among them.
     takeshots: int
-    #: How often the step that is repeated most is computed without being recorded, at the most.
+    #: How often any one step is computed without being recorded, at the most.
     repetition: int
-    #: The largest distance between states stored in the first sweep, or from the last to the end.
+    #: The largest distance between states stored in the first sweep, or from the last of them to the end.
     max_gap: int
 
 
@@ -174,14 +174,13 @@ class Schedule:
     `end_after_next` is called. `slots` is how many states can be stored at a time, state 0 among
     them.
 
-    `disk_slots` adds slots on disk; those of `slots` are then in memory, whose use costs nothing,
-    and `disk_write` and `disk_read` say how long a write and a read take, in forward steps.
-    With the rule "mixed" a slot has a state or the record of a step.
-    `resilience_distance` is how many steps stored states may be apart in the first sweep,
-    `adjoint_distance` after how many of its steps the adjoint is stored; `failures` has it stored
-    where that pays, instead.
+    `disk_slots` adds slots on disk; those of `slots` are then in memory, and their use costs nothing.
+    `disk_write` and `disk_read` say how long a write to disk and a read take, in forward steps. With the
+    rule "mixed" a slot has a state or the record of a step. `resilience_distance` is how many steps stored
+    states may be apart in the first sweep, `adjoint_distance` after how many of its steps the adjoint is
+    stored. With `failures` instead, it is stored where that pays.
 
-    What the library refuses raises `Error`; so does a schedule that is used after its end.
+    If the library refuses something, `Error` is raised; so it is if a schedule is used after its end.
     """
 
     def __init__(
@@ -259,7 +258,7 @@ class Schedule:
         return self
 
     def __next__(self) -> Action:
-        """The next action. Behind the last, StopIteration once, and from then on `Error`."""
+        """The next action. After the last one it raises StopIteration once, and from then on `Error`."""
         if self._ended:
             self._has_ended()
         check(self._next(self._handle, self._at))
@@ -305,7 +304,7 @@ class Schedule:
         self._call("end_after_next")
 
     def resume(self, states: Sequence[int | None], adjoint: int | None = None) -> None:
-        """Goes on after a crash, in place of the first action.
+        """Goes on after a crash. Call it before the first action.
 
         `states` has for each slot the state that was stored there last, None if it has none that
         is whole; `adjoint` is the state that the last stored adjoint belongs to. If state 0 is not
@@ -324,7 +323,7 @@ class Schedule:
         return Cost(*(getattr(figures, name) for name in Cost.__slots__))
 
     def least_distance(self) -> int:
-        """The least resilience distance that costs nothing: with any less, more is computed."""
+        """The least resilience distance that costs nothing: with a smaller one, more steps are computed."""
         distance = ctypes.c_int64()
         self._call("least_distance", ctypes.byref(distance))
         return distance.value

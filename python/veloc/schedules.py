@@ -15,7 +15,7 @@ The classes have the arguments of that package's, and its names as well:
 - `TwoLevel` (`TwoLevelCheckpointSchedule`): the number of steps is not known before.
 - `Resumed` goes on after a crash, with the snapshots that are left on disk.
 
-They are made in microseconds, and give their actions one by one.
+A schedule is made in microseconds, and gives its actions one by one.
 """
 
 from __future__ import annotations
@@ -159,8 +159,9 @@ def _slots(max_n: int, *snapshots: int) -> list[int]:
 class Revolve(_Fixed):
     """Snapshots in memory, the fewest forward steps.
 
-    `storage` has them elsewhere. `resilience_distance` is how many steps snapshots may be apart in
-    the first pass, so that no crash in it costs more: for those on disk.
+    `storage` says where the snapshots are, if not in memory. `resilience_distance` is how many steps
+    snapshots may be apart in the first pass, so that no crash in it costs more; that is for snapshots on
+    disk.
     """
 
     def __init__(
@@ -207,8 +208,8 @@ class Multistage(_Fixed):
     most often are in memory.
 
     Source: Stumm, Walther, "MultiStage approaches for optimal offline checkpointing", SIAM J. Sci.
-    Comput. 31 (2009). `trajectory` has no effect: of several ways with as many steps, the library's
-    is its own.
+    Comput. 31 (2009). `trajectory` has no effect: of several schedules with as many steps, the library
+    takes its own.
     """
 
     def __init__(
@@ -238,8 +239,8 @@ class Multistage(_Fixed):
 
 
 class Mixed(_Fixed):
-    """A snapshot has a state, or what the adjoint of one step needs, whichever takes fewer forward
-    steps. Both are taken to be as large.
+    """A snapshot has a state, or what the adjoint of one step needs, whichever takes fewer forward steps.
+    Both count as equally large.
 
     Source: Maddison, "Step-based checkpointing with high-level algorithmic differentiation", J.
     Comput. Sci. 82 (2024).
@@ -263,11 +264,11 @@ def _two_level(
 
 
 class TwoLevel(Base):
-    """For a number of steps that is not known before: a snapshot every `period` steps, and
+    """For a number of steps that is not known beforehand. It takes a snapshot every `period` steps, and
     `binomial_snapshots` more while the adjoint goes through a period.
 
-    Any number of adjoint calculations. `period_storage` has the snapshots of the first pass, which
-    all stay, `binomial_storage` the others.
+    Any number of adjoint calculations is possible. `period_storage` says where the snapshots of the first
+    pass are, which all stay; `binomial_storage` says where the others are.
     """
 
     def __init__(
@@ -341,9 +342,9 @@ class Resumed(_Fixed):
     """Goes on after a crash with the snapshots that are left on disk, at the steps `on_disk`.
 
     `snapshots_in_ram` and `snapshots_on_disk` are as before the crash; those in memory are lost.
-    Step 0 must be among them: a program that has its state writes it first. `adjoint` is the step at
-    whose start the adjoint was stored last, None if it was not; with it there is no EndForward, as
-    the forward calculation has ended before the crash.
+    Step 0 must be in `on_disk`: a program that has its state writes it first. `adjoint` is the step at
+    whose start the adjoint was stored last, None if it was not; with it there is no EndForward, as the
+    forward calculation has ended before the crash.
     """
 
     def __init__(

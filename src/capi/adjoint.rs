@@ -18,7 +18,7 @@ use errors::{Error, ErrorKind, Result};
 use os::sync::Mutex;
 use schedule::rule::Rule;
 
-/// The call stopped as it was asked to; the same call goes on, also in a later job.
+/// The run stopped as it was asked to. The same call goes on with it, also in a later job.
 pub const VELOC_STOPPED: i32 = 1;
 /// Memory of VELOC_Adjoint_protect: the state of the forward steps.
 pub const VELOC_ADJOINT_STATE: i32 = 0;
@@ -27,70 +27,71 @@ pub const VELOC_ADJOINT_GRADIENT: i32 = 1;
 /// A flag of VELOC_Adjoint: states that are computed again are compared with what they were.
 pub const VELOC_VERIFY_REPLAY: u32 = 1;
 
-/// An adjoint computation. Set everything to zero first, then `size` and what is needed; zero has the
-/// meaning that each member says. Later versions of the library have more members at the end, and take
-/// those that a program does not have as zero. States are numbered from 0 to `steps`; step `i` goes
-/// from state `i - 1` to state `i`.
+/// An adjoint computation. Set everything to zero first, then set `size` and the members that you
+/// need. The comment of each member says what zero means. Later versions of the library have more
+/// members at the end; those that a program lacks count as zero. States are numbered from 0 to
+/// `steps`; step `i` goes from state `i - 1` to state `i`.
 ///
 /// The callbacks run in the thread of the call. They return VELOC_SUCCESS, or VELOC_FAILURE, which
-/// ends the run. They may call the library, but must not take, restore or clean up checkpoints of the
-/// run's names. They must return: after an exception or `longjmp` out of one the run stays under way,
-/// and no other can begin.
+/// ends the run. They may call the library, but must not take, restore or clean up checkpoints of
+/// the run's names. They must return: after an exception or `longjmp` out of one the run stays
+/// under way, and no other can begin.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct VELOC_Adjoint {
     /// The size of this structure, `sizeof(VELOC_Adjoint)`.
     pub size: usize,
-    /// The name of the stored states, as VELOC_Checkpoint, of at most 119 bytes; not `default`, which
-    /// stands for the regions of VELOC_Mem_protect. Stored adjoints have the name `<name>.adjoint`,
-    /// hashes of states `<name>.hashes`. A run fails if the application has checkpoints of its own
-    /// under these names.
+    /// The name of the stored states, as VELOC_Checkpoint, of at most 119 bytes; not `default`,
+    /// which stands for the regions of VELOC_Mem_protect. Stored adjoints have the name
+    /// `<name>.adjoint`, hashes of states `<name>.hashes`. A run fails if the application has
+    /// checkpoints of its own under these names.
     pub name: *const c_char,
     /// Steps of the forward sweep; 1 or more.
     pub steps: i64,
-    /// States that are stored at a time, state 0 among them; 1 or more. More, if they are compressed
-    /// (VELOC_Adjoint_compress). A run that was stopped may have stored one more, the state at which it stopped.
+    /// States that are stored at a time, state 0 among them; 1 or more. If they are compressed
+    /// (VELOC_Adjoint_compress), the run stores more. A run that was stopped may have stored one
+    /// more, the state at which it stopped.
     pub slots: i64,
     /// The resilience distance: how many steps stored states may be apart, so that no crash in the
     /// first forward sweep costs more; 0: any number.
     pub resilience_distance: i64,
-    /// The adjoint distance: after how many of its steps the adjoint is stored; 0: as the resilience
-    /// distance, and never if that is 0, too (but see `mtbf`).
+    /// The adjoint distance: after how many of its steps the adjoint is stored; 0: as the
+    /// resilience distance, and never if that is 0, too (but see `mtbf`).
     pub adjoint_distance: i64,
     /// Where states are stored: one of VELOC_RULE_*, but not VELOC_RULE_MIXED.
     pub rule: c_int,
     /// 0 or VELOC_VERIFY_REPLAY.
     pub flags: c_uint,
-    /// After so many seconds the run stops, so that a later one can go on; 0: no limit. A run computes
-    /// at least one step, and warns if the limit was over by then.
+    /// After so many seconds the run stops, so that a later one can go on; 0: no limit. A run
+    /// computes at least one step, and warns if the limit was over by then.
     pub time_limit: f64,
-    /// A number that tells this computation from others of the same name, for example the iteration of
-    /// an optimisation. The run fails if the stored states have another one.
+    /// A number that tells this computation from others of the same name, for example the iteration
+    /// of an optimisation. The run fails if the stored states have another number.
     pub tag: u64,
-    /// What the callbacks get.
+    /// The first argument of the callbacks.
     pub user: *mut c_void,
     /// Protects the memory of the state and of the adjoint, by VELOC_Adjoint_protect. Called once,
     /// first.
     pub protect: Option<unsafe extern "C" fn(user: *mut c_void) -> c_int>,
-    /// Computes the states from `from`, which the application has, to `to`, which it has then,
-    /// without recording. The same states each time.
+    /// Computes the states from `from` to `to`, without recording. The application has state `from`
+    /// before and state `to` after. The callback must compute the same states each time.
     pub forward: Option<unsafe extern "C" fn(user: *mut c_void, from: i64, to: i64) -> c_int>,
-    /// Computes step `step` from state `step - 1`, which the application has, recording it, and takes
-    /// the adjoint's step from state `step` to state `step - 1`. If `step` is `steps`, it begins the
-    /// adjoint before that. The state may be anything then.
+    /// Computes step `step` from state `step - 1`, which the application has, recording it, and
+    /// takes the adjoint's step from state `step` to state `step - 1`. If `step` is `steps`, it
+    /// begins the adjoint before that. The state may be anything after that.
     pub adjoint: Option<unsafe extern "C" fn(user: *mut c_void, step: i64) -> c_int>,
-    /// A hash of the state that the application has, for VELOC_VERIFY_REPLAY, and to compare state 0
-    /// when a run goes on. The same function each time. NULL: for the former the library hashes the
-    /// protected memory of the state, which must be host memory (SHA-256); for the latter it compares
-    /// the bytes.
+    /// Gives a hash of the state that the application has, for VELOC_VERIFY_REPLAY, and to compare
+    /// state 0 when a run goes on. It must be the same function each time. NULL: for
+    /// VELOC_VERIFY_REPLAY the library hashes the protected memory of the state (SHA-256), which
+    /// must be host memory; it compares the bytes of state 0.
     pub hash: Option<unsafe extern "C" fn(user: *mut c_void, hash: *mut u64) -> c_int>,
-    /// The mean time between failures. Not 0: the adjoint is stored where the work that a failure would
-    /// cost outweighs the write, as by VELOC_Schedule_set_failures, and not every so many steps. This
-    /// and the next two are in forward steps, and given all or not at all.
+    /// The mean time between failures, in forward steps. If it is not 0, the adjoint is stored
+    /// where a failure would cost more work than the write (VELOC_Schedule_set_failures), and not
+    /// at a fixed distance. Give this and the next two members together, or none of them.
     pub mtbf: f64,
-    /// How long it takes to store the adjoint.
+    /// How long it takes to store the adjoint, in forward steps.
     pub write_cost: f64,
-    /// How long a step takes that is recorded and reversed.
+    /// How long it takes to record and reverse a step, in forward steps.
     pub turn_cost: f64,
 }
 
@@ -99,34 +100,36 @@ const FIRST_SIZE: usize = offset_of!(VELOC_Adjoint, mtbf);
 /// No version has so many: what says so was not set.
 const NO_SIZE: usize = 4096;
 
-/// Computes an adjoint: goes through the schedule, has the application compute, and keeps the states
-/// and the adjoint as checkpoints. Called again after a crash or a stop, in the same job or in a later
-/// one with as many processes, it goes on from what is left with the least number of steps. Collective
-/// under MPI: all processes pass the same values, except `user` and the callbacks.
+/// Computes an adjoint: it goes through the schedule, calls the application's callbacks, and keeps
+/// the states and the adjoint as checkpoints. Called again after a crash or a stop, it goes on from
+/// what is left with the least number of steps, in the same job or in a later one with as many
+/// processes. Collective under MPI: all processes pass the same values, except `user` and the
+/// callbacks.
 ///
-/// The application has state 0 in memory when it calls this, the same each time. A run that goes on
-/// compares it with the stored one: by `hash`, if both jobs have given one, and fails if they differ;
-/// else byte by byte, and warns of bytes that differ. When the run is finished, the adjoint is in the
-/// memory protected for it, and nothing of the run stays stored. Until then everything stays, whatever
-/// `max_versions` and `scratch_versions` say. Afterwards VELOC_Region_protect has no regions for the
-/// names of the run.
+/// The application has state 0 in memory when it calls this, the same state each time. A run that
+/// goes on compares it with the stored one. If both jobs have given a `hash`, it compares the
+/// hashes, and fails if they differ. Otherwise it compares the bytes, and warns if they differ.
+/// When the run is finished, the adjoint is in the memory protected for it, and nothing of the run
+/// stays stored. Until then everything stays, whatever `max_versions` and `scratch_versions` say.
+/// Afterwards VELOC_Region_protect has no regions for the names of the run.
 ///
-/// Each slot is a version of the name, and each stored adjoint a version of `<name>.adjoint`: ordinary
-/// checkpoints, which are prefetched in the order in which the schedule reads them. With
-/// VELOC_VERIFY_REPLAY each state (of more than 1,048,576, as many at equal distances) is hashed when
-/// it is first computed, and compared when it is computed or restored again, also by a later job.
+/// Each slot is a version of the name, and each stored adjoint a version of `<name>.adjoint`:
+/// ordinary checkpoints, which are prefetched in the order in which the schedule reads them. With
+/// VELOC_VERIFY_REPLAY each state is hashed when it is first computed, and compared when it is
+/// computed or restored again, also by a later job. Of more than 1,048,576 states only so many are
+/// hashed, at equal distances.
 ///
 /// @param what  the computation
-/// @return VELOC_SUCCESS: it is finished. VELOC_STOPPED: the time is over, or VELOC_Adjoint_stop was
-///         called; everything that was computed is in files, and the same call goes on from there.
-///         VELOC_FAILURE: an argument is wrong; what is stored belongs to another computation or, by
-///         `hash`, to another state 0 (then nothing was changed); a callback failed; a state was not
-///         the same again (the reason names the step); or a state could not be stored or read back
-///         (the reason names the state and its slot). What was stored stays, and the same call goes on
-///         from there. A failure of one process ends the run on all: that process gets its own error,
-///         the others its number. If the others wait inside their callbacks for a process whose
-///         callback has failed, that process gets its error after 10 s or some steps, and should end
-///         the job (MPI_Abort)
+/// @return VELOC_SUCCESS: it is finished. VELOC_STOPPED: the time limit was reached, or
+///         VELOC_Adjoint_stop was called; everything that was computed is in files, and the same
+///         call goes on from there. VELOC_FAILURE: an argument is wrong; what is stored belongs to
+///         another computation or, by `hash`, to another state 0 (then nothing was changed); a
+///         callback failed; a state was not the same again (the reason names the step); or a state
+///         could not be stored or read back (the reason names the state and its slot). What was
+///         stored stays, and the same call goes on from there. A failure of one process ends the
+///         run on all: that process gets its own error, and the error of the others names it. If
+///         the others wait inside their callbacks for a process whose callback has failed, that
+///         process gets its error after 10 s or some steps, and should end the job (MPI_Abort)
 ///
 /// Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
 /// checkpointing technique for resilience".
@@ -153,19 +156,19 @@ pub unsafe extern "C" fn VELOC_Adjoint_run(what: *const VELOC_Adjoint) -> c_int 
     }
 }
 
-/// Protects memory of the computation under way, for use in the callbacks of VELOC_Adjoint_run. When
-/// the callback `protect` has returned, ids and sizes stay until the run ends. A region may move: it is
-/// protected again at another address, with the same size. A state whose size varies protects the
-/// largest.
+/// Protects memory of the computation under way. Call it in the callbacks of VELOC_Adjoint_run.
+/// Once the callback `protect` has returned, ids and sizes are fixed until the run ends. If a
+/// region moves, protect it again at its new address, with the same size. If the size of a state
+/// varies, protect the largest size.
 ///
-/// @param what       VELOC_ADJOINT_STATE: it is part of each stored state; VELOC_ADJOINT_GRADIENT: it
-///                   is part of each stored adjoint
+/// @param what       VELOC_ADJOINT_STATE: it is part of each stored state; VELOC_ADJOINT_GRADIENT:
+///                   it is part of each stored adjoint
 /// @param id         names the region; states and adjoints have ids of their own
 /// @param ptr        as VELOC_Mem_protect
 /// @param count      as VELOC_Mem_protect
 /// @param base_size  as VELOC_Mem_protect
-/// @return as VELOC_Mem_protect; VELOC_FAILURE also if no run is under way, `what` is neither, or,
-///         after `protect`, the id is new or has another size (then nothing changes)
+/// @return as VELOC_Mem_protect; VELOC_FAILURE also if no run is under way, `what` is neither of
+///         the two, or, after `protect`, the id is new or has another size (then nothing changes)
 ///
 /// Source: an addition of this library.
 #[no_mangle]
@@ -206,23 +209,25 @@ fn name_of(what: c_int, id: c_int) -> Result<String> {
     }
 }
 
-/// Has stored states take a region of floats or doubles with fewer bits, as VELOC_Mem_compress does. For use in the
-/// callback `protect` of VELOC_Adjoint_run, once the region is protected.
+/// Compresses a region of floats or doubles in stored states, as VELOC_Mem_compress does. Call it
+/// in the callback `protect` of VELOC_Adjoint_run, after the region is protected.
 ///
-/// In the room that `slots` states would take as they are, the run keeps as many as have room there when they are
-/// compressed; a line of the log tells how many, and how many forward steps that saves. A state that does not fit its bits is
-/// stored as it is, and takes more than its part of that room. Steps that are computed from a
-/// restored state begin with one that is within the bound of what it was: so VELOC_VERIFY_REPLAY is not possible, and the
-/// gradient is that of such states. Only states are compressed, as the adjoint is the result. With VELOC_COMPRESS_LOSSLESS
-/// they take less room, but the run keeps no more of them: how much less is not known ahead.
+/// The run keeps as many compressed states as have room where `slots` uncompressed states would be;
+/// a line of the log says how many, and how many forward steps that saves. A state that does not
+/// fit its bits is stored uncompressed, and takes more than its share of that room. A restored
+/// state is only within the bound of what it was, and so are the steps that are computed from it:
+/// VELOC_VERIFY_REPLAY is not possible, and the gradient is that of such states. The adjoint is not
+/// compressed, because it is the result. With VELOC_COMPRESS_LOSSLESS the states take less room,
+/// but the run does not keep more of them, because it is not known beforehand how much less.
 ///
 /// @param id     as VELOC_Adjoint_protect, of VELOC_ADJOINT_STATE
 /// @param mode   as VELOC_Mem_compress
 /// @param bound  as VELOC_Mem_compress
-/// @return as VELOC_Mem_compress; VELOC_FAILURE also if no run is under way, or `protect` has returned
+/// @return as VELOC_Mem_compress; VELOC_FAILURE also if no run is under way, or `protect` has
+///         returned
 ///
-/// Source: an addition of this library, after Kukreja et al., "Combining checkpointing and data compression to accelerate
-/// adjoint-based optimization problems".
+/// Source: an addition of this library, after Kukreja et al., "Combining checkpointing and data
+/// compression to accelerate adjoint-based optimization problems".
 #[no_mangle]
 pub extern "C" fn VELOC_Adjoint_compress(id: c_int, mode: c_int, bound: f64) -> c_int {
     status("VELOC_Adjoint_compress", || {
@@ -232,9 +237,9 @@ pub extern "C" fn VELOC_Adjoint_compress(id: c_int, mode: c_int, bound: f64) -> 
     })
 }
 
-/// Asks the adjoint computation under way, or the next one, to stop as soon as a later one can go on
-/// from there. Of several processes it is enough that one asks. May be called from any thread, from a
-/// callback, and from a handler of signals.
+/// Asks the adjoint computation under way, or the next one, to stop as soon as a later one can go
+/// on from there. One of several processes is enough to ask. The function may be called from any
+/// thread, from a callback, and from a signal handler.
 ///
 /// @return VELOC_SUCCESS
 ///
@@ -246,13 +251,13 @@ pub extern "C" fn VELOC_Adjoint_stop() -> c_int {
 }
 
 /// Removes everything that VELOC_Adjoint_run has stored under a name, so that the next run of that
-/// name begins anew: states, adjoints and hashes of states, from memory, scratch and persistent (which
-/// VELOC_Cleanup leaves). Each process removes its own.
+/// name begins anew: states, adjoints and hashes of states, from memory, scratch and persistent
+/// (which VELOC_Cleanup leaves). Each process removes its own.
 ///
 /// @param name  the name of the run
-/// @return VELOC_SUCCESS, also if there is nothing; VELOC_FAILURE if the application has checkpoints
-///         of its own under one of the names, or the run is under way (then nothing is removed), or
-///         if something could not be removed
+/// @return VELOC_SUCCESS, also if there is nothing; VELOC_FAILURE if the application has
+///         checkpoints of its own under one of the names, or the run is under way (then nothing is
+///         removed), or if something could not be removed
 ///
 /// Source: an addition of this library.
 ///

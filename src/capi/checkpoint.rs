@@ -10,14 +10,15 @@ use errors::Error;
 
 /// Takes a checkpoint of all protected regions.
 ///
-/// Returns when the application may change its memory again. Waits for room in the first level and
-/// for its own copy, not for the checkpoint before; with `mode = sync`, until the files are
-/// complete.
+/// Returns when the application may change its memory again. It waits for room in the first level
+/// and for its own copy, but not for the checkpoint before. With `mode = sync` it waits until the
+/// files are complete.
 ///
 /// With `stream_ordered = true` and a stream (VELOC_Set_stream) it does not wait for its copies of
-/// device memory: they stand in that stream's order. What that stream gets after the call may change
-/// the memory, another stream once it has waited for an event of that one. A region has to live
-/// until its copy has run: free it after the stream was synchronized, or by cuMemFreeAsync in it.
+/// device memory: they run in that stream's order. Work that this stream gets after the call may
+/// change the memory. Work in another stream may do so once that stream has waited for an event of
+/// this one. A region has to live until its copy has run: free it after the stream was
+/// synchronized, or by cuMemFreeAsync in the stream.
 ///
 /// @param name     names the sequence of checkpoints: `[a-zA-Z0-9_.]+`, at most 127 bytes
 /// @param version  0 or more; an existing version is replaced
@@ -43,13 +44,14 @@ pub unsafe extern "C" fn VELOC_Checkpoint(name: *const c_char, version: c_int) -
     taken
 }
 
-/// Opens a checkpoint, to be filled by VELOC_Checkpoint_mem, _selective or a routed file.
+/// Opens a checkpoint, to be filled by VELOC_Checkpoint_mem, _selective or a routed file. If a
+/// restart is open, it ends, as by VELOC_Restart_end(0).
 ///
 /// @param name     as VELOC_Checkpoint
 /// @param version  as VELOC_Checkpoint
-/// @return VELOC_SUCCESS; VELOC_FAILURE if a checkpoint is open, the name is one of an adjoint computation
-///         under way (VELOC_Adjoint_run), or an earlier checkpoint failed in
-///         the background (reported once). A restart that is open ends, as by VELOC_Restart_end(0)
+/// @return VELOC_SUCCESS; VELOC_FAILURE if a checkpoint is open, the name is one of an adjoint
+///         computation under way (VELOC_Adjoint_run), or an earlier checkpoint failed in the
+///         background (reported once)
 ///
 /// Source: VELOC_Checkpoint_begin of VELOC 1.8.
 ///
@@ -64,8 +66,8 @@ pub unsafe extern "C" fn VELOC_Checkpoint_begin(name: *const c_char, version: c_
     })
 }
 
-/// Captures all protected regions into the open checkpoint. The application may change its memory
-/// when this returns.
+/// Captures all protected regions into the open checkpoint. When the call returns, the application
+/// may change its memory.
 ///
 /// @return VELOC_SUCCESS; VELOC_FAILURE without an open checkpoint, or as VELOC_Checkpoint; the
 ///         checkpoint stays open
@@ -105,13 +107,13 @@ pub unsafe extern "C" fn VELOC_Checkpoint_selective(
 
 /// Closes the open checkpoint.
 ///
-/// @param success  1: it can be restored from here on. VELOC_FAILURE: it is as if it had never been begun,
-///                 and an older one of the same name and version stays. 0, which is also VELOC_SUCCESS: a
-///                 checkpoint of memory is kept if its regions were captured, one of a file is given up;
-///                 a warning says which, once
-/// @return VELOC_SUCCESS; VELOC_FAILURE without an open checkpoint, or if nothing was captured, or
-///         written to the path of VELOC_Route_file; with `mode = sync` also if a file could not be
-///         written
+/// @param success  1: the checkpoint can be restored from now on. VELOC_FAILURE: the checkpoint is
+///                 given up, and an older one of the same name and version stays. 0, which is also
+///                 VELOC_SUCCESS: a checkpoint of memory is kept if its regions were captured, and
+///                 a checkpoint of a file is given up; a warning says once which of them happened
+/// @return VELOC_SUCCESS; VELOC_FAILURE without an open checkpoint, if no region was captured and
+///         no file was written to the path of VELOC_Route_file, or, with `mode = sync`, if a file
+///         could not be written
 ///
 /// Source: VELOC_Checkpoint_end of VELOC 1.8 (which keeps every checkpoint).
 #[no_mangle]
@@ -133,10 +135,10 @@ pub extern "C" fn VELOC_Checkpoint_end(success: c_int) -> c_int {
     VELOC_SUCCESS
 }
 
-/// Waits until every checkpoint has come as far down as the configuration asks for.
+/// Waits until every checkpoint has reached the last level that the configuration asks for.
 ///
-/// @return VELOC_SUCCESS; VELOC_FAILURE if one could not (the reason of the first; what failed was
-///         tried again), or while a checkpoint is open
+/// @return VELOC_SUCCESS; VELOC_FAILURE while a checkpoint is open, or if a checkpoint could not
+///         reach that level although the call has tried again (the reason is that of the first)
 ///
 /// Source: VELOC_Checkpoint_wait of VELOC 1.8.
 #[no_mangle]
@@ -144,10 +146,12 @@ pub extern "C" fn VELOC_Checkpoint_wait() -> c_int {
     status("VELOC_Checkpoint_wait", || with_client(|client| client.checkpoint_wait()))
 }
 
-/// Whether every checkpoint has come as far down as the configuration asks for. Does not wait.
+/// Tells whether every checkpoint has reached the last level that the configuration asks for. It
+/// does not wait.
 ///
-/// @return 1: yes; 0: not yet; VELOC_FAILURE: one could not, and has not been since (a successful
-///         VELOC_Checkpoint_wait, a newer checkpoint of that version or VELOC_Cleanup ends this)
+/// @return 1: yes; 0: not yet; VELOC_FAILURE: something failed in the background (reported once),
+///         or a checkpoint could not reach that level (reported until VELOC_Checkpoint_wait
+///         succeeds, that version is taken anew, or VELOC_Cleanup removes it)
 ///
 /// Source: VELOC_Checkpoint_finished of VELOC 1.8.
 #[no_mangle]
@@ -157,16 +161,19 @@ pub extern "C" fn VELOC_Checkpoint_finished() -> c_int {
     finished.map_or(VELOC_FAILURE, c_int::from)
 }
 
-/// The path at which to write a file that is the open checkpoint, or to read it in a restart.
+/// Gives the path at which the application writes a file that is the open checkpoint, or reads it
+/// in a restart.
 ///
-/// The file goes to `original` in the background, and `persistent` gets a link to it. A checkpoint is
-/// one file; asked for the same `original` again, the path is the same. It is in scratch, or, where that
-/// is full, read-only or broken and each checkpoint is copied to persistent, beside `original`.
+/// The library copies the file to `original` in the background, and makes a link to it in
+/// `persistent`. A checkpoint has one file: a second call with the same `original` gives the same
+/// path. The path is in scratch. If scratch is full, read-only or broken, and each checkpoint is
+/// copied to persistent, the path is beside `original`.
 ///
 /// @param original  the path the application would have written to
 /// @param routed    gets the path to use: VELOC_MAX_NAME bytes
-/// @return VELOC_SUCCESS; VELOC_FAILURE outside a checkpoint and a restart, without scratch or room,
-///         if the checkpoint has memory regions or another file already, or if the path is too long
+/// @return VELOC_SUCCESS; VELOC_FAILURE outside a checkpoint and a restart, without scratch or
+///         room, if the checkpoint has memory regions or another file already, or if the path is
+///         too long
 ///
 /// Source: VELOC_Route_file of VELOC 1.8.
 ///
@@ -197,9 +204,9 @@ pub unsafe extern "C" fn VELOC_Route_file(original: *const c_char, routed: *mut 
     })
 }
 
-/// Removes the checkpoints of a name from memory and scratch. Persistent copies stay; one that is
-/// still to be made is made first. What earlier jobs have left in scratch and should be in persistent
-/// stays, until `veloc sync` has copied it.
+/// Removes the checkpoints of a name from memory and scratch. Persistent copies stay; copies that
+/// are still to be made are made first. Files that earlier jobs left in scratch, and that should be
+/// in persistent, stay until `veloc sync` has copied them.
 ///
 /// @param name  as VELOC_Checkpoint
 /// @return VELOC_SUCCESS, also if there were none; VELOC_FAILURE if a file could not be removed

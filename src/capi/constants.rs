@@ -2,7 +2,8 @@
 
 /// The call did what it says.
 pub const VELOC_SUCCESS: i32 = 0;
-/// The call failed, and changed nothing that it does not say; `VELOC_Last_error` has the reason.
+/// The call failed; `VELOC_Last_error` has the reason. It changed nothing, unless its description
+/// says so.
 pub const VELOC_FAILURE: i32 = -1;
 /// Bytes of the longest name or path that the interface takes or gives, the final NUL included.
 pub const VELOC_MAX_NAME: usize = 1024;
@@ -18,8 +19,8 @@ pub const VELOC_RECOVER_ALL: i32 = 0;
 pub const VELOC_RECOVER_SOME: i32 = 1;
 /// The regions whose ids are not listed.
 pub const VELOC_RECOVER_REST: i32 = 2;
-/// Flags of a protected region. Their type is their own in C++, and the number of VELOC_READ_ONLY is nothing that
-/// a condition, a count or another constant could be.
+/// Flags of a protected region. In C++ they have a type of their own. No condition, count or other
+/// constant has the number of VELOC_READ_ONLY.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types)] // C's names.
@@ -41,25 +42,28 @@ pub const VELOC_CAPTURE_FORK: i32 = 3;
 pub const VELOC_COMPRESS_NONE: i32 = 0;
 /// How a region is compressed: without loss.
 pub const VELOC_COMPRESS_LOSSLESS: i32 = 64;
-/// How a region is compressed: 8 bits of each value, within a bound.
+/// How a region is compressed: to 8 bits for each value, within a bound.
 pub const VELOC_COMPRESS_8: i32 = 8;
-/// How a region is compressed: 12 bits of each value, within a bound.
+/// How a region is compressed: to 12 bits for each value, within a bound.
 pub const VELOC_COMPRESS_12: i32 = 12;
-/// How a region is compressed: 16 bits of each value, within a bound.
+/// How a region is compressed: to 16 bits for each value, within a bound.
 pub const VELOC_COMPRESS_16: i32 = 16;
-/// Added to one of these: the bound is a part of the region's largest value.
+/// May be added to VELOC_COMPRESS_8, _12 or _16: the bound is a fraction of the region's largest
+/// absolute value.
 pub const VELOC_COMPRESS_RELATIVE: i32 = 256;
 /// A crash: the process dies, and the machine goes on.
 pub const VELOC_CRASH_PROCESS: i32 = 0;
-/// A crash: the machine loses power; of what was not written back each line of the cache may be there, word by word.
+/// A crash: the machine loses power. Each word of a cache line that was not written back may be old
+/// or new.
 pub const VELOC_CRASH_POWER: i32 = 1;
-/// A crash: the machine loses power; of what was not written back each page may be there, sector by sector.
+/// A crash: the machine loses power. Each sector of a page that was not written back may be old or
+/// new.
 pub const VELOC_CRASH_PAGE: i32 = 2;
 /// What an invariant answers: it holds.
 pub const VELOC_INVARIANT_HOLDS: i32 = 1;
 /// What an invariant answers: it does not hold.
 pub const VELOC_INVARIANT_FAILS: i32 = 0;
-/// What VELOC_Pmem_matrix_correct answers: one word was wrong, and is right now.
+/// What VELOC_Pmem_matrix_correct answers: one word was wrong and has been corrected.
 pub const VELOC_INVARIANT_CORRECTED: i32 = 2;
 /// What an invariant answers: it cannot tell.
 pub const VELOC_INVARIANT_UNKNOWN: i32 = -1;

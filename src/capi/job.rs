@@ -70,15 +70,15 @@ pub(super) unsafe fn by_options(options: *const VELOC_Option, n: usize) -> Resul
 pub struct VELOC_Option {
     /// The key. Case does not matter.
     pub key: *const c_char,
-    /// The value, as text. An empty one is as good as none; NULL is an error.
+    /// The value, as text. An empty value counts as none; NULL is an error.
     pub value: *const c_char,
 }
 
 /// Initialises the library for a process without MPI.
 ///
 /// Reads the configuration, makes the directories and reserves the caches. Returns without waiting
-/// for any memory to be mapped, touched or registered (HiPC'22, section IV). A scratch directory that
-/// can only be read will do where persistent may take the new checkpoints.
+/// for any memory to be mapped, touched or registered (HiPC'22, section IV). A read-only scratch
+/// directory suffices if new checkpoints can go straight to persistent.
 ///
 /// @param id        number of this process in file names (`<name>-<id>-<version>.dat`)
 /// @param cfg_file  path of the configuration; empty: the environment has all of it
@@ -98,14 +98,14 @@ pub unsafe extern "C" fn VELOC_Init_single(id: c_uint, cfg_file: *const c_char) 
 
 /// VELOC_Init_single with options in place of a file.
 ///
-/// What a file may say, options may: docs/configuration.md has the keys. The environment
-/// (`VELOC_<KEY>`) stands above them.
+/// The keys are those of a file; docs/configuration.md lists them. The environment (`VELOC_<KEY>`)
+/// overrides the options.
 ///
 /// @param id       as for VELOC_Init_single
 /// @param options  keys and values; NULL if there are none. Not used after the call
 /// @param n        how many; 0: the environment has all of the configuration
-/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, if a key or value is NULL, a key is
-///         unknown (which in a file is a warning), or given twice
+/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, or if a key or value is NULL, a key
+///         is given twice, or a key is unknown (which is a warning in a file)
 ///
 /// Source: an addition of this library.
 ///
@@ -140,16 +140,17 @@ fn start_single(call: &str, id: c_uint, config: impl FnOnce() -> Result<Config>)
 /// MPI is not linked: its functions are found in the process. Open MPI, MPICH and the standard ABI
 /// of MPI 5 are recognised.
 ///
-/// @param comm      the communicator, an `MPI_Comm`; duplicated, so that it stays the caller's
+/// @param comm      the communicator, an `MPI_Comm`. The library duplicates it
 /// @param cfg_file  path of the configuration; empty: the environment has all of it
-/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, on every process if on one, if
-///         processes that act together are configured differently (the reason names the keys), and
-///         if there is no initialised MPI in the process
+/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, or if processes that act together are
+///         configured differently (the reason names the keys): if one process fails, all do.
+///         VELOC_FAILURE also if there is no initialised MPI in the process
 ///
 /// Source: VELOC_Init of VELOC 1.8.
 ///
 /// # Safety
-/// `comm` is a communicator of the process's MPI; `cfg_file` is NULL or a string that ends with NUL.
+/// `comm` is a communicator of the process's MPI; `cfg_file` is NULL or a string that ends with
+/// NUL.
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Init(comm: *mut c_void, cfg_file: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
@@ -200,18 +201,18 @@ pub(super) fn start_over(
     })
 }
 
-/// Ends the job. Safe in any state, also twice and after `MPI_Finalize`. Afterwards the library can
-/// be initialised again. Collective under MPI.
+/// Ends the job. It may be called in any state, also twice or after `MPI_Finalize`. Afterwards the
+/// library can be initialised again. Collective under MPI.
 ///
-/// @param drain  not 0: first waits until everything that is to reach a file is there, and with
-///         erasure coding (`ec_interval`) until all processes of the group have made their parities.
-///         0: waits only until the host buffer has everything, from where veloc-backend writes it;
-///         without a backend it waits for the files all the same. Nothing that was taken is lost,
+/// @param drain  not 0: first waits until the files of all checkpoints are written, and with
+///         erasure coding (`ec_interval`) until all processes of the group have made their
+///         parities. 0: waits only until the host buffer has everything; veloc-backend then writes
+///         the files. Without a backend it waits for the files even with 0. No checkpoint is lost,
 ///         unless `ephemeral = true`. The processes may pass different values; with erasure coding
 ///         all wait if one does
-/// @return VELOC_SUCCESS; VELOC_FAILURE if there was nothing to finalize, if something could not be
-///         written, or if an earlier failure in the background was not reported yet; the reason is
-///         that of the oldest. The job has ended all the same, and veloc-backend writes what it can
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there was nothing to finalize, something could not be
+///         written, or an earlier failure in the background was not reported yet (the reason is
+///         that of the oldest). Even then the job has ended, and veloc-backend writes what it can
 ///
 /// Source: VELOC_Finalize of VELOC 1.8.
 #[no_mangle]
@@ -219,15 +220,15 @@ pub extern "C" fn VELOC_Finalize(drain: c_int) -> c_int {
     status("VELOC_Finalize", || end_client(|client| client.finish(drain != 0)))
 }
 
-/// Hands over the stream in which the application computes.
+/// Tells the library in which stream the application computes.
 ///
-/// From here on a capture or restore comes after what is queued in this stream, and in no other.
-/// Without a stream (the default, and after NULL) it comes after everything that is queued in the
-/// context, on non-blocking streams too, which may take longer.
+/// From now on a capture or restore comes after the work that is queued in this stream; work in
+/// other streams does not count. Without a stream (the default, and after NULL) it comes after all
+/// work that is queued in the context, in non-blocking streams, too. That may take longer.
 ///
-/// With `stream_ordered = true` the copies also come before what this stream gets later, and
-/// VELOC_Checkpoint and VELOC_Restart do not wait for them. Other streams need an event of this one,
-/// and a region has to live until its copies have run.
+/// With `stream_ordered = true` the copies also come before the work that this stream gets later,
+/// and VELOC_Checkpoint and VELOC_Restart do not wait for them. Other streams must then wait for an
+/// event of this one. A region has to live until its copies have run.
 ///
 /// @param stream  a `CUstream` or `cudaStream_t`; must stay alive until another one is set
 /// @return VELOC_SUCCESS; VELOC_FAILURE if it is no stream of the context in use

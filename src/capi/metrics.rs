@@ -39,9 +39,9 @@ pub const VELOC_HOP_HTOA: usize = 11;
 pub const VELOC_HOP_FTOA: usize = 12;
 /// The number of hops.
 pub const VELOC_HOPS: usize = 13;
-/// Index in `blocked`: its own copy, into or out of the first level.
+/// Index in `blocked`: the call's own copy, into or out of the first level.
 pub const VELOC_WAIT_COPY: usize = 0;
-/// Index in `blocked`: its own work that was queued before the checkpoint.
+/// Index in `blocked`: the application's own work that was queued before the checkpoint.
 pub const VELOC_WAIT_ORDER: usize = 1;
 /// Index in `blocked`: mapping of the device cache.
 pub const VELOC_WAIT_MAP: usize = 2;
@@ -49,9 +49,10 @@ pub const VELOC_WAIT_MAP: usize = 2;
 pub const VELOC_WAIT_DEVICE_ROOM: usize = 3;
 /// Index in `blocked`: room in the host buffer.
 pub const VELOC_WAIT_HOST_ROOM: usize = 4;
-/// Index in `blocked`: in a restore, bytes on their way up.
+/// Index in `blocked`: in a restore, bytes that come up from a lower level.
 pub const VELOC_WAIT_FETCH: usize = 5;
-/// Index in `blocked`: files: `mode = sync`, a checkpoint larger than memory, or a restore from a file.
+/// Index in `blocked`: files: `mode = sync`, a checkpoint larger than memory, or a restore from a
+/// file.
 pub const VELOC_WAIT_FILE: usize = 6;
 /// Index in `blocked`: `VELOC_Checkpoint_wait` or a draining `VELOC_Finalize`.
 pub const VELOC_WAIT_DRAIN: usize = 7;
@@ -125,8 +126,9 @@ pub struct VELOC_Metrics {
     pub touch_mode: u64,
     /// How often `touch = auto` has changed its mode.
     pub touch_changes: u64,
-    /// Rates that decide the touching, in bytes per second, 0 where not measured: touching alone,
-    /// touching beside a flush, flushing to touched pages, to untouched pages, beside touching.
+    /// Rates that decide the touching, in bytes per second; 0 where not measured. In this order:
+    /// touching alone, touching beside a flush, flushing to touched pages, flushing to untouched
+    /// pages, flushing beside touching.
     pub touch_rates: [f64; 5],
     /// Bytes of a checkpoint, a running mean.
     pub touch_checkpoint_bytes: f64,
@@ -139,21 +141,21 @@ pub struct VELOC_Metrics {
     pub software_device: u64,
     /// Parities of erasure coding that this process has made, in the background.
     pub encode: VELOC_Sum,
-    /// Checkpoints that erasure coding was to protect and could not.
+    /// Checkpoints that erasure coding failed to protect.
     pub encode_failures: u64,
     /// Calls of VELOC_Checkpoint that have taken one, and their time, waiting included.
     pub checkpoint_calls: VELOC_Sum,
     /// Calls of VELOC_Restart that have restored one, and their time, waiting included.
     pub restart_calls: VELOC_Sum,
-    /// Compressing of regions (VELOC_Mem_compress): their bytes before, and time.
+    /// Compression of regions (VELOC_Mem_compress): their bytes before it, and its time.
     pub compress: VELOC_Sum,
-    /// Decompressing of regions: their bytes behind it, and time.
+    /// Decompression of regions: their bytes after it, and its time.
     pub decompress: VELOC_Sum,
-    /// The bytes of compressed regions.
+    /// Bytes of the compressed regions after compression.
     pub compressed_bytes: u64,
-    /// Blocks of 64 values of them that were kept whole, as their bound asks for it.
+    /// Blocks of 64 values in compressed regions that were kept whole, to stay within the bound.
     pub compressed_whole: u64,
-    /// Regions that were to be compressed, and were taken as they are.
+    /// Regions that were to be compressed and were not.
     pub uncompressed: u64,
 }
 
@@ -231,9 +233,11 @@ fn collect(client: &Client) -> VELOC_Metrics {
     }
 }
 
-/// The bytes that the job has moved per hop, as one line of text: `{AtoD : 1048576, AtoH : 0, ...}`.
+/// The bytes that the job has moved per hop, as one line of text: `{AtoD : 1048576, AtoH : 0,
+/// ...}`.
 ///
-/// @param text  gets at most 379 bytes, the final NUL included; the prototype asks for 1024. Empty outside a job
+/// @param text  gets at most 379 bytes, the final NUL included; the prototype asks for 1024. Empty
+///              outside a job
 ///
 /// Source: VELOC_Get_trf_metrics of VELOC's GPU prototype.
 ///
@@ -297,7 +301,8 @@ unsafe fn hand_out<T>(found: &T, to: *mut T, size: usize) {
     }
 }
 
-/// How `VELOC_Checkpoint` has taken host memory, and what that has cost. New members are added at the end only.
+/// How `VELOC_Checkpoint` took host memory, and what that cost. New members are added at the end
+/// only.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct VELOC_Snapshot {
@@ -310,7 +315,8 @@ pub struct VELOC_Snapshot {
     pub bytes: u64,
     /// Nanoseconds that their calls have taken.
     pub blocked: u64,
-    /// Bytes that were copied because the application was about to write to them (VELOC_CAPTURE_PROTECT).
+    /// Bytes that were copied because the application was about to write to them
+    /// (VELOC_CAPTURE_PROTECT).
     pub copied_ahead: u64,
     /// Checkpoints that could not be completed after their call; their versions do not exist.
     pub failed: u64,
@@ -324,8 +330,8 @@ pub const VELOC_SNAPSHOT_REASON: usize = 256;
 /// How checkpoints have taken host memory, why, and what that has cost the application.
 ///
 /// @param stats  gets the figures
-/// @param size   `sizeof(VELOC_Snapshot)` of the caller; members beyond it are left out, members that
-///               this library does not know are set to 0
+/// @param size   `sizeof(VELOC_Snapshot)` of the caller; members beyond it are left out, members
+///               that this library does not know are set to 0
 /// @return VELOC_SUCCESS; VELOC_FAILURE outside a job or if `stats` is NULL
 ///
 /// Source: an addition of this library; CRUM, section V.

@@ -1,4 +1,4 @@
-//! Files of arrays in persistent memory: opened, their arrays found, iterations marked, and what was stored written back.
+//! Files of arrays in persistent memory: opening them, finding arrays, marking iterations and writing back.
 
 use std::ffi::{c_char, c_int, c_void, CString};
 use std::path::Path;
@@ -12,7 +12,8 @@ use os::sync::Mutex;
 use pmem::file::{Pmem, Slots};
 use pmem::iterations::Iterations;
 
-/// An open file of arrays. Opaque. Any thread may call with it; each drains what it has flushed itself.
+/// An open file of arrays. Opaque. Any thread may use it; a thread drains only what it has flushed
+/// itself.
 #[derive(Debug)]
 #[allow(non_camel_case_types)] // C's name.
 pub struct VELOC_Pmem {
@@ -24,7 +25,7 @@ pub struct VELOC_Pmem {
     arrays: Mutex<Vec<Box<VELOC_Array>>>,
 }
 
-/// An array of such a file. Opaque; it ends with VELOC_Pmem_close.
+/// An array of a VELOC_Pmem. Opaque; it ends with VELOC_Pmem_close.
 #[derive(Debug)]
 #[allow(non_camel_case_types)] // C's name.
 pub struct VELOC_Array {
@@ -38,25 +39,29 @@ pub struct VELOC_Array {
 pub struct VELOC_Domain {
     /// The worst crash after which what was flushed and drained is there: one of VELOC_CRASH_*.
     pub crash: c_int,
-    /// Bytes that reach the file together: 1 where nothing has to be flushed, a line of the cache, or a page.
+    /// Bytes that reach the file together: 1 where nothing has to be flushed, a line of the cache,
+    /// or a page.
     pub granularity: c_int,
-    /// Why it is no more than that; valid until VELOC_Pmem_close.
+    /// Why the file does not survive a worse crash; valid until VELOC_Pmem_close.
     pub why: *const c_char,
 }
 
-/// Opens a file of arrays, or makes one. One process has it open at a time; a process that has died has it no longer.
+/// Opens a file of arrays, or makes one. Only one process has it open at a time; the death of the
+/// process closes it.
 ///
 /// @param path   the file. A new one appears whole, and has all its room on the disk
 /// @param bytes  room for slots of arrays, each of which takes a multiple of 4096
-/// @param crash  the crash that the arrays are to survive. VELOC_CRASH_PROCESS: that of the process; any file.
-///               VELOC_CRASH_PAGE: that of the machine; with persistent memory as VELOC_CRASH_POWER, else each flush
-///               writes pages to a disk. VELOC_CRASH_POWER: that of the machine; persistent memory alone
+/// @param crash  the crash that the arrays are to survive. VELOC_CRASH_PROCESS: a crash of the
+///               process; any file will do. VELOC_CRASH_PAGE: a crash of the machine; persistent
+///               memory acts as with VELOC_CRASH_POWER, for another file each flush writes pages to
+///               a disk. VELOC_CRASH_POWER: a crash of the machine; only persistent memory will do
 /// @param pmem   gets the file, for VELOC_Pmem_close
-/// @return VELOC_SUCCESS; VELOC_FAILURE if it is open elsewhere, is no such file, a damaged one, of another version,
-///         order of bytes or size; lies where nothing survives such a crash; cannot be written; or the disk has no room
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the file is open elsewhere; is no such file, is damaged,
+///         or is of another version, order of bytes or size; lies where nothing survives such a
+///         crash; or cannot be written; or if the disk has no room
 ///
-/// Source: an addition of this library, after Yang et al., "Algorithm-directed crash consistence in non-volatile memory
-/// for HPC".
+/// Source: an addition of this library, after Yang et al., "Algorithm-directed crash consistence in
+/// non-volatile memory for HPC".
 ///
 /// # Safety
 /// `path` is NULL or a string that ends with NUL, `pmem` is NULL or has room for a pointer.
@@ -116,7 +121,7 @@ pub unsafe extern "C" fn VELOC_Pmem_close(pmem: *mut VELOC_Pmem) -> c_int {
     })
 }
 
-/// What a crash leaves of the file, as it was found out.
+/// Tells what a crash leaves of the file, as the library has found out.
 ///
 /// @param pmem    the file
 /// @param domain  gets it
@@ -149,8 +154,9 @@ pub unsafe extern "C" fn VELOC_Pmem_domain(
 
 /// Finds an array by its name, or adds one, full of zeros.
 ///
-/// An array of several slots keeps that many iterations: iteration i is in slot i modulo `slots`. One of one slot is written
-/// over in each iteration, and a process that is killed meanwhile leaves a mixture of two: then an invariant has to tell.
+/// An array of several slots keeps that many iterations: iteration i is in slot i modulo `slots`.
+/// An array of one slot is overwritten in each iteration. A process that is killed meanwhile leaves
+/// a mixture of two iterations in it, which an invariant has to detect.
 ///
 /// @param pmem           the file
 /// @param name           1 to 63 bytes
@@ -158,14 +164,15 @@ pub unsafe extern "C" fn VELOC_Pmem_domain(
 /// @param count          elements of a slot; 1 or more
 /// @param slots          1 to 64
 /// @param array          gets the array, which ends with VELOC_Pmem_close
-/// @return VELOC_SUCCESS; VELOC_FAILURE if it is there with another shape, or there is no room for it
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the array exists with another shape, or there is no room
+///         for it
 ///
-/// Source: an addition of this library; algorithm-directed crash consistence, section III-A (the dimension that is added
-/// to p, q, r and z).
+/// Source: an addition of this library; algorithm-directed crash consistence, section III-A (the
+/// dimension that is added to p, q, r and z).
 ///
 /// # Safety
-/// `pmem` is NULL or an open file; `name` is NULL or a string that ends with NUL; `array` is NULL or has room for a
-/// pointer.
+/// `pmem` is NULL or an open file; `name` is NULL or a string that ends with NUL; `array` is NULL
+/// or has room for a pointer.
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Pmem_array(
     pmem: *mut VELOC_Pmem,
@@ -181,18 +188,20 @@ pub unsafe extern "C" fn VELOC_Pmem_array(
     })
 }
 
-/// The same, and refuses an array with elements of another kind: 8 bytes may be a number of either. Nothing is compared with
-/// an array that was added by VELOC_Pmem_array.
+/// As VELOC_Pmem_array, and refuses an array with elements of another kind, which may be as many
+/// bytes. An array that was added by VELOC_Pmem_array has no kind to compare with.
 ///
 /// @param pmem           the file
 /// @param name           1 to 63 bytes
-/// @param kind           of the elements, a letter as NumPy has them: 'f' numbers with a fraction, 'c' complex numbers, 'i' and
-///                       'u' integers with and without a sign, 'b' truth values; 0: not said
+/// @param kind           the kind of the elements, one of NumPy's letters: 'f' numbers with a
+///                       fraction, 'c' complex numbers, 'i' and 'u' integers with and without a
+///                       sign, 'b' truth values; 0: not said
 /// @param element_bytes  bytes of an element; 1 or more
 /// @param count          elements of a slot; 1 or more
 /// @param slots          1 to 64
 /// @param array          gets the array, which ends with VELOC_Pmem_close
-/// @return VELOC_SUCCESS; VELOC_FAILURE if it is there with another shape or kind, or there is no room for it
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the array exists with another shape or kind, or there is
+///         no room for it
 ///
 /// Source: an addition of this library.
 ///
@@ -263,17 +272,20 @@ pub unsafe extern "C" fn VELOC_Pmem_at(array: *const VELOC_Array, iteration: i64
     }
 }
 
-/// Says that an iteration is done. Once this returns, a crash leaves its number and scalars, and what was flushed before.
-/// Everything else that was stored is there or not: the invariants tell.
+/// Says that an iteration is done. Once this returns, the iteration's number and scalars survive a
+/// crash, and so does everything that was flushed before. Other stored data may be lost: the
+/// invariants detect that.
 ///
 /// @param pmem       the file
-/// @param iteration  0 or more, after the last one marked or recovered, with no more between than there are slots
+/// @param iteration  0 or more, after the last one marked or recovered, with fewer iterations
+///                   between them than there are slots
 /// @param scalars    numbers for the invariants, or NULL
 /// @param n          how many; 0 to 5
-/// @return VELOC_SUCCESS; VELOC_FAILURE for another iteration, or more scalars (then nothing is marked)
+/// @return VELOC_SUCCESS; VELOC_FAILURE for another iteration, or more scalars (then nothing is
+///         marked)
 ///
-/// Source: an addition of this library; algorithm-directed crash consistence, section III-B (the line with the number of
-/// the iteration, which alone is flushed).
+/// Source: an addition of this library; algorithm-directed crash consistence, section III-B (the
+/// line with the number of the iteration, which alone is flushed).
 ///
 /// # Safety
 /// `pmem` is NULL or an open file; `scalars` is NULL or points to `n` numbers.
@@ -303,13 +315,14 @@ pub unsafe extern "C" fn VELOC_Pmem_mark(
     })
 }
 
-/// Has part of an array written back. It is where the crash leaves it once this thread has called VELOC_Pmem_drain or
-/// VELOC_Pmem_mark.
+/// Has part of an array written back. That part survives a crash once this thread has called
+/// VELOC_Pmem_drain or VELOC_Pmem_mark.
 ///
 /// @param pmem     the file
-/// @param address  where it begins, within an array
+/// @param address  where the part begins, within an array
 /// @param bytes    its length
-/// @return VELOC_SUCCESS; VELOC_FAILURE if it is not within the file; for an ordinary file also if the disk fails
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the part is not within the file; for an ordinary file
+///         also if the disk fails
 ///
 /// Source: an addition of this library.
 ///
@@ -332,7 +345,7 @@ pub unsafe extern "C" fn VELOC_Pmem_flush(
     })
 }
 
-/// Waits until what this thread has flushed is where a crash leaves it.
+/// Waits until everything that this thread has flushed survives a crash.
 ///
 /// @param pmem  the file
 /// @return VELOC_SUCCESS; VELOC_FAILURE if it is NULL

@@ -19,12 +19,12 @@ pub struct VELOC_Tried {
     pub iteration: i64,
     /// One of VELOC_INVARIANT_*.
     pub answer: c_int,
-    /// The invariant that has not held, or "" if all have; valid until the next search.
+    /// The invariant that did not hold, or "" if all held; valid until the next search.
     pub invariant: *const c_char,
 }
 
-/// Tells whether an iteration is consistent: it gets the iteration, its scalars, and the context given to
-/// VELOC_Pmem_invariant. VELOC_Pmem_at has the slots.
+/// Tells whether an iteration is consistent: it gets the iteration, its scalars, and the context
+/// given to VELOC_Pmem_invariant. VELOC_Pmem_at has the slots.
 type InvariantFunction = unsafe extern "C" fn(
     iteration: i64,
     scalars: *const f64,
@@ -43,20 +43,22 @@ unsafe impl Send for Asked {}
 // SAFETY: as above; the library itself does not look at what is there.
 unsafe impl Sync for Asked {}
 
-/// Says what must hold between the data of an iteration. VELOC_Pmem_recover asks in the order in which they were said.
+/// Adds an invariant: what must hold between the data of an iteration. VELOC_Pmem_recover asks the
+/// invariants in the order in which they were added.
 ///
 /// @param pmem      the file
-/// @param name      names it in reports; one of another name is added, one of the same replaced
-/// @param function  gets an iteration and its scalars, and answers VELOC_INVARIANT_HOLDS, _FAILS or _UNKNOWN. It has
-///                  its own tolerance, and calls of this library only VELOC_Pmem_at and the sums
-/// @param context   what it gets
-/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument but the context is NULL
+/// @param name      names the invariant in reports; it replaces an invariant of the same name
+/// @param function  gets an iteration and its scalars, and answers VELOC_INVARIANT_HOLDS, _FAILS or
+///                  _UNKNOWN. It decides its own tolerance. Of this library it may call only
+///                  VELOC_Pmem_at and the sums
+/// @param context   the last argument of the function
+/// @return VELOC_SUCCESS; VELOC_FAILURE if another argument than the context is NULL
 ///
 /// Source: an addition of this library; algorithm-directed crash consistence, section II-C.
 ///
 /// # Safety
-/// `pmem` is NULL or an open file, `name` is NULL or a string that ends with NUL; the function can be called as long as
-/// the file is open.
+/// `pmem` is NULL or an open file, `name` is NULL or a string that ends with NUL; the function can
+/// be called as long as the file is open.
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Pmem_invariant(
     pmem: *mut VELOC_Pmem,
@@ -82,16 +84,19 @@ pub unsafe extern "C" fn VELOC_Pmem_invariant(
     })
 }
 
-/// Finds the newest marked iteration in which all invariants hold. Iterations go on behind it: newer marks are gone.
+/// Finds the newest marked iteration in which all invariants hold. Iterations go on after it; newer
+/// marks are removed.
 ///
-/// As many iterations are tried as the array with the fewest has slots, the newest first. Arrays of one slot do not count:
-/// they have no iterations, and the invariants decide. Where no array has more slots and there is no invariant, a warning
-/// says that nothing tells whether the iteration is whole.
+/// The search begins with the newest iteration, and tries as many as the array with the fewest
+/// slots has slots. Arrays of one slot do not count: the invariants decide about them. If all
+/// arrays have one slot and there is no invariant, a warning says that nothing tells whether the
+/// iteration is whole.
 ///
 /// @param pmem       the file
 /// @param iteration  gets it; -1: nothing was marked yet
-/// @return VELOC_SUCCESS; VELOC_FAILURE if none is consistent, or an invariant answered something else; VELOC_Pmem_report
-///         and VELOC_Last_error tell. Then nothing is changed: VELOC_Pmem_forget begins anew
+/// @return VELOC_SUCCESS; VELOC_FAILURE if no iteration is consistent, or an invariant answered
+///         none of VELOC_INVARIANT_HOLDS, _FAILS and _UNKNOWN; VELOC_Pmem_report and
+///         VELOC_Last_error tell. Then nothing is changed: VELOC_Pmem_forget begins anew
 ///
 /// Source: an addition of this library; algorithm-directed crash consistence, section III-A.
 ///
@@ -115,14 +120,15 @@ pub unsafe extern "C" fn VELOC_Pmem_recover(pmem: *mut VELOC_Pmem, iteration: *m
     })
 }
 
-/// The scalars of the iteration that VELOC_Pmem_recover or VELOC_Pmem_restart has found, or that was marked since: what goes
-/// on behind it begins with the numbers that it had. Before a search they are those of the newest mark, consistent or not.
+/// Gives the scalars of the iteration that VELOC_Pmem_recover or VELOC_Pmem_restart has found, or
+/// that was marked since. A program that goes on after that iteration begins with these numbers.
+/// Before a search they are those of the newest mark, consistent or not.
 ///
 /// @param pmem     the file
 /// @param scalars  gets them; NULL for their number alone
 /// @param room     how many it has room for; 5 are enough
-/// @return how many its mark has; 0 also if there is no such iteration, or a checkpoint has it; VELOC_FAILURE if the file is
-///         NULL
+/// @return how many scalars its mark has; 0 also if there is no such iteration, or a checkpoint has
+///         it; VELOC_FAILURE if the file is NULL
 ///
 /// Source: an addition of this library.
 ///
@@ -153,7 +159,7 @@ pub unsafe extern "C" fn VELOC_Pmem_scalars(
     }
 }
 
-/// What the last search has tried, the newest iteration first.
+/// Gives the iterations that the last search has tried, the newest first.
 ///
 /// @param pmem   the file
 /// @param tried  gets them; NULL for their number alone
@@ -218,22 +224,25 @@ pub unsafe extern "C" fn VELOC_Pmem_forget(pmem: *mut VELOC_Pmem) -> c_int {
     })
 }
 
-/// Finds what is newer: the newest consistent iteration, or the newest checkpoint of a name, whose versions are numbers of
-/// iterations. Needs a job. Collective under MPI: what all processes have.
+/// Finds what is newer: the newest consistent iteration, or the newest checkpoint of a name. The
+/// versions of that name must be numbers of iterations. Needs a job. Collective under MPI: it finds
+/// what all processes have.
 ///
 /// @param pmem       the file
 /// @param name       the name of the checkpoints
-/// @param iteration  gets the iteration to go on behind; -1: nothing was marked yet, and there is no checkpoint
-/// @param version    gets -1 if the arrays have it, as after VELOC_Pmem_recover; else the checkpoint to restore, by
-///                   VELOC_Restart: then all marks are forgotten, and the arrays are the application's to fill
-/// @return VELOC_SUCCESS; VELOC_FAILURE if the search failed, or no iteration is consistent and there is no checkpoint, here
-///         or, under MPI, on another process; then nothing is changed
+/// @param iteration  gets the iteration after which to go on; -1: nothing was marked yet, and there
+///                   is no checkpoint
+/// @param version    gets -1 if the arrays have the iteration, as after VELOC_Pmem_recover; else
+///                   the checkpoint that the application restores by VELOC_Restart. In that case
+///                   all marks are forgotten, and the application fills the arrays
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the search failed, or no iteration is consistent and
+///         there is no checkpoint, here or, under MPI, on another process; then nothing is changed
 ///
 /// Source: an addition of this library.
 ///
 /// # Safety
-/// `pmem` is NULL or an open file; `name` is NULL or a string that ends with NUL; `iteration` and `version` are NULL or
-/// have room for a number.
+/// `pmem` is NULL or an open file; `name` is NULL or a string that ends with NUL; `iteration` and
+/// `version` are NULL or have room for a number.
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Pmem_restart(
     pmem: *mut VELOC_Pmem,

@@ -4,14 +4,14 @@ use std::ffi::{c_char, c_int};
 
 use super::boundary::{guarded, status, string, with_client};
 
-/// Hints that a checkpoint will be read, after those hinted before. It may still be to come: the
-/// hint keeps its place in the order, and is the checkpoint's when that is taken, or taken anew. It
-/// ends with the restore of that version, with VELOC_Cleanup of the name, or with the job; one that
-/// is to be read twice is hinted twice.
+/// Hints that a checkpoint will be read, after those hinted before. The checkpoint may be taken
+/// later, or taken anew: the hint keeps its place in the order. A hint ends with the restore of
+/// that version, with VELOC_Cleanup of the name, or with the job. Hint a version twice if it will
+/// be read twice.
 ///
 /// @param name     as VELOC_Checkpoint
 /// @param version  the version
-/// @return VELOC_SUCCESS; VELOC_FAILURE if the name or the version is none, or outside a job
+/// @return VELOC_SUCCESS; VELOC_FAILURE outside a job, or if the name or the version is not allowed
 ///
 /// Source: VELOC_Prefetch_enqueue of VELOC's GPU prototype.
 ///
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn VELOC_Prefetch_enqueue(name: *const c_char, version: c_
     })
 }
 
-/// Lets fetching ahead begin. A first restore does so, too.
+/// Starts prefetching. The first restore does so, too.
 ///
 /// @return VELOC_SUCCESS; VELOC_FAILURE outside a job
 ///
@@ -41,7 +41,7 @@ pub extern "C" fn VELOC_Prefetch_start() -> c_int {
     })
 }
 
-/// Whether a region of a checkpoint is wholly in the device cache.
+/// Tells whether a region of a checkpoint is wholly in the device cache.
 ///
 /// @param name       as VELOC_Checkpoint
 /// @param version    the version

@@ -19,19 +19,20 @@ use policy::capture::{Capture, ROWS};
 /// Bytes that a guard has for the reason of a failure, the final NUL included.
 const REASON_BYTES: usize = 256;
 
-/// Protects a region of memory: it is part of checkpoints from here on, except of names that have
+/// Protects a region of memory: from now on each checkpoint has it, except those of names with
 /// regions of their own (`VELOC_Region_protect`).
 ///
-/// Device memory, managed memory and host memory are told apart by the driver; a checkpoint may
-/// have regions of every kind. An id that is protected already gets the new region.
+/// The driver tells device memory, managed memory and host memory apart; a checkpoint may have
+/// regions of every kind. If the id is protected already, the new region replaces the old one.
 ///
-/// @param id         names the region in checkpoints; any but, in a process that has libveloc-mpi.so,
-///                   -2147483647 to -2146435071
+/// @param id         names the region in checkpoints; any number. In a process that has
+///                   libveloc-mpi.so, -2147483647 to -2146435071 are the library's
 /// @param ptr        its first byte, on the host or the device
 /// @param count      number of elements
 /// @param base_size  bytes of an element
-/// @return VELOC_SUCCESS; VELOC_FAILURE if the id is the library's, or if the range is none, NULL with a
-///         size, reaches past the end of its device allocation, or belongs to another device or context
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the id is the library's, `ptr` is NULL and the size is
+///         not 0, or the range wraps around the end of memory, reaches past the end of its device
+///         allocation, or belongs to another device or context
 ///
 /// Source: VELOC_Mem_protect of VELOC 1.8 (which returns -1 when an id is protected again).
 #[no_mangle]
@@ -70,11 +71,11 @@ pub struct VELOC_Region {
 
 /// Protects all regions of a list, each as VELOC_Mem_protect does, or none of them.
 ///
-/// @param list  the regions, each with an id of its own. It is not needed after the call
+/// @param list  the regions, each with an id of its own. The list is not used after the call
 /// @param n     their number
 /// @return VELOC_SUCCESS; VELOC_FAILURE if the list is NULL and `n` is not 0, two regions have the
-///         same id, or VELOC_Mem_protect would refuse one, which the reason names as `list[i]`: then
-///         what was protected before is protected as before
+///         same id, or VELOC_Mem_protect would refuse one (the reason names it as `list[i]`). Then
+///         nothing changes
 ///
 /// Source: an addition of this library.
 ///
@@ -122,25 +123,25 @@ pub(super) unsafe fn entries<'a, T>(list: *const T, n: usize) -> Result<&'a [T]>
 
 /// Protects a region of memory as VELOC_Mem_protect does, with flags.
 ///
-/// With VELOC_READ_ONLY the capture is deferred: the application leaves the region as it is until it
-/// is released, and may read it meanwhile. The checkpoint call copies nothing; a thread of the
-/// library copies the bytes to the host buffer, and then releases the region. Where that is not
-/// possible the region is copied and released before the call returns, as without the flag: with
-/// `mode = sync`, for a checkpoint that goes straight to a file, and for device memory if the host
-/// buffer has no room for it at the moment, or beside device memory without the flag. Without
-/// `release`, VELOC_Checkpoint_wait waits for every deferred capture. If the application is killed,
-/// bytes that have not reached the host buffer are lost.
+/// With VELOC_READ_ONLY the capture is deferred: the application may read the region, but must not
+/// change it until it is released. The checkpoint call copies nothing; a thread of the library
+/// copies the bytes to the host buffer, and then releases the region. In these cases the call
+/// itself copies and releases the region, as without the flag: with `mode = sync`; for a checkpoint
+/// that goes straight to a file; for device memory if the host buffer has no room for it at the
+/// moment; and for device memory beside device memory without the flag. A program without `release`
+/// calls VELOC_Checkpoint_wait, which waits for every deferred capture. If the application is
+/// killed, bytes that have not reached the host buffer are lost.
 ///
 /// @param id         as VELOC_Mem_protect
 /// @param ptr        as VELOC_Mem_protect
 /// @param count      as VELOC_Mem_protect
 /// @param base_size  as VELOC_Mem_protect
-/// @param flags      VELOC_DEFAULT or VELOC_READ_ONLY. Any other number is as good as VELOC_DEFAULT, which is said
-///                   once: the capture is not deferred
+/// @param flags      VELOC_DEFAULT or VELOC_READ_ONLY. Any other number counts as VELOC_DEFAULT; a
+///                   warning says so once
 /// @param release    called once for each checkpoint that the region is captured into, as soon as
-///         the library needs it no more, also if the checkpoint is given up or its copy fails. Any
-///         thread may call it; what it returns is ignored; NULL: nothing is called. Its calls of the
-///         library fail, and it must not end by an exception or `longjmp`
+///         the library no longer needs the region, also if the checkpoint is given up or its copy
+///         fails. NULL: nothing is called. Any thread may call it. Its return value is ignored. If
+///         it calls the library, that call fails. It must not end by an exception or `longjmp`
 /// @return as VELOC_Mem_protect
 ///
 /// Source: VELOC_Mem_protect of VELOC's GPU prototype, which has it for C++ with six arguments, and
@@ -163,20 +164,20 @@ pub extern "C" fn VELOC_Mem_protect_flags(
     )
 }
 
-/// Protects a region of memory as VELOC_Mem_protect_flags does, with a release routine of a language
-/// that has exceptions. C++ programs need not call it: `veloc.h` gives them VELOC_Mem_protect with flags
-/// and a release routine.
+/// Protects a region of memory as VELOC_Mem_protect_flags does, with a release routine of a
+/// language that has exceptions. C++ programs need not call it: `veloc.h` gives them
+/// VELOC_Mem_protect with flags and a release routine.
 ///
 /// @param id         as VELOC_Mem_protect
 /// @param ptr        as VELOC_Mem_protect
 /// @param count      as VELOC_Mem_protect
 /// @param base_size  as VELOC_Mem_protect
 /// @param flags      as VELOC_Mem_protect_flags
-/// @param release    as VELOC_Mem_protect_flags, but that `guard` calls it
-/// @param guard      calls `release` and catches what it throws: then it returns another value than
-///         VELOC_SUCCESS, and may write why, with a NUL, to the `room` bytes at `reason`. That is a
-///         failure in the background, which is reported once, by the next VELOC_Checkpoint_begin, _wait
-///         or _finished; the checkpoint is as good as any. NULL: as VELOC_Mem_protect_flags
+/// @param release    as VELOC_Mem_protect_flags, but `guard` calls it
+/// @param guard      calls `release` and catches what it throws. It then returns another value than
+///         VELOC_SUCCESS, and may write the reason, with a NUL at its end, to the `room` bytes at
+///         `reason`. The next VELOC_Checkpoint_begin, _wait or _finished reports this failure once;
+///         the checkpoint is valid all the same. NULL: as VELOC_Mem_protect_flags
 /// @return as VELOC_Mem_protect_flags
 ///
 /// Source: an addition of this library.
@@ -232,15 +233,17 @@ fn protect(
     })
 }
 
-/// Sets how `VELOC_Checkpoint` takes a region in host memory, in place of the key `host_capture`, until it is
-/// unprotected.
+/// Sets how `VELOC_Checkpoint` takes a region in host memory, in place of the key `host_capture`.
+/// The setting ends with the region's protection.
 ///
 /// @param id    the region, which is protected
-/// @param mode  VELOC_CAPTURE_AUTO (the key's), or another VELOC_CAPTURE_*. With VELOC_CAPTURE_PROTECT the region may
-///              also be shared memory, if no other process and no device writes to it; VELOC_CAPTURE_FORK needs a job
-///              with veloc-backend, or a key host_capture other than copy, so that the host buffer is shared memory
-/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region or mode, or the region is VELOC_READ_ONLY, an
-///         object, or memory of a device. A mode that the system refuses is no error: the next one is taken, which is said once
+/// @param mode  VELOC_CAPTURE_AUTO (as the key says), or another VELOC_CAPTURE_*. With
+///              VELOC_CAPTURE_PROTECT the region may also be shared memory, if no other process and
+///              no device writes to it. VELOC_CAPTURE_FORK needs a host buffer in shared memory: a
+///              job has one with veloc-backend, or with a key host_capture other than copy
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region or mode, or the region is
+///         VELOC_READ_ONLY, an object, or memory of a device. If the system refuses a mode, the
+///         call does not fail: the library takes the next mode, and says so once
 ///
 /// Source: an addition of this library; CRUM, section III.
 #[no_mangle]
@@ -264,27 +267,33 @@ pub extern "C" fn VELOC_Mem_capture(id: c_int, mode: c_int) -> c_int {
     })
 }
 
-/// Has checkpoints take a region of floats or doubles with fewer bits, within a bound on the error or without loss, until it
-/// is unprotected.
+/// Has checkpoints compress a region of floats or doubles, within a bound on the error or without
+/// loss. The setting ends with the region's protection.
 ///
-/// Blocks of 64 values have one step and 8, 12 or 16 bits for each value. The largest error of each block is computed as it
-/// is made, and a block beyond the bound is kept whole, as are those with infinities and NaN; a region with too many of
-/// them is taken whole. So after a restart each value is within the bound of what it was. Other readers of VELOC's files
-/// refuse one that has such a region.
+/// With a bound, each block of 64 values has one step, and each value 8, 12 or 16 bits. The library
+/// computes the largest error of each block. It keeps a block whole if the error exceeds the bound,
+/// or if there are infinities or NaN in it. It does not compress a region with too many such
+/// blocks. So after a restart each value is within the bound of what it was. Other readers of
+/// VELOC's files refuse a file with a compressed region.
 ///
-/// Device memory is compressed on the device, where the call takes memory for it; managed memory is taken as it is.
+/// Device memory is compressed on the device; this call allocates device memory for that. Managed
+/// memory is not compressed.
 ///
 /// @param id     the region, which is protected, with elements of 4 bytes (float) or 8 (double)
-/// @param mode   VELOC_COMPRESS_8, VELOC_COMPRESS_12 or VELOC_COMPRESS_16, to which VELOC_COMPRESS_RELATIVE may be added;
-///               VELOC_COMPRESS_LOSSLESS: all bits come back, and the region is taken as it is where that saves less than an
-///               eighth; VELOC_COMPRESS_NONE: it is taken as it is
-/// @param bound  the most by which a value may differ after a restart, above 0; with VELOC_COMPRESS_RELATIVE, as a part of the
-///               largest absolute value of the region, at least 2 to the power of minus the bits and below 1;
-///               0 with VELOC_COMPRESS_LOSSLESS
-/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region, mode or bound, the region is an object or of other
-///         elements, the job has `incremental = true`, or the driver cannot load what compresses device memory
+/// @param mode   VELOC_COMPRESS_8, VELOC_COMPRESS_12 or VELOC_COMPRESS_16, to which
+///               VELOC_COMPRESS_RELATIVE may be added; VELOC_COMPRESS_LOSSLESS: all bits come back,
+///               and a region of which this saves less than an eighth is not compressed;
+///               VELOC_COMPRESS_NONE: the region is not compressed
+/// @param bound  the most by which a value may differ after a restart, above 0. With
+///               VELOC_COMPRESS_RELATIVE it is a fraction of the largest absolute value of the
+///               region: at least 2 to the power of minus the bits, and below 1. With
+///               VELOC_COMPRESS_LOSSLESS it is 0
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region, mode or bound, the region is an
+///         object or has other elements, the job has `incremental = true`, or the driver cannot
+///         load the kernels that compress device memory
 ///
-/// Source: an addition of this library; the prototype of HiPC'22 compresses in front of VELOC_Mem_protect (section VI).
+/// Source: an addition of this library; the prototype of HiPC'22 compresses in front of
+/// VELOC_Mem_protect (section VI).
 #[no_mangle]
 pub extern "C" fn VELOC_Mem_compress(id: c_int, mode: c_int, bound: f64) -> c_int {
     status("VELOC_Mem_compress", || {
@@ -332,10 +341,11 @@ pub(super) fn compression(id: c_int, mode: c_int, bound: f64) -> Result<Option<E
     })
 }
 
-/// Permits to compress a region without loss (VELOC_COMPRESS_LOSSLESS) in checkpoints, or takes that back: the fifth
-/// argument of VELOC_Mem_protect in C++. It is done where it needs no other promise: not of elements of other sizes than 4 and
-/// 8, of VELOC_READ_ONLY regions, of those that host_capture takes otherwise than by a copy, nor with `incremental = true` or
-/// `stream_ordered = true`. VELOC_Mem_compress goes before it.
+/// Permits checkpoints to compress a region without loss (VELOC_COMPRESS_LOSSLESS), or withdraws
+/// that. In C++ it is the fifth argument of VELOC_Mem_protect. The permission is not used for
+/// elements of other sizes than 4 and 8 bytes, for VELOC_READ_ONLY regions, for regions that
+/// host_capture takes otherwise than by a copy, or with `incremental = true` or `stream_ordered =
+/// true`. VELOC_Mem_compress takes precedence over it.
 ///
 /// @param id   the region, which is protected
 /// @param may  whether it may be compressed
@@ -376,7 +386,7 @@ impl Release for Routine {
     }
 }
 
-/// Ends the protection of a region. Checkpoints that have it keep it.
+/// Ends the protection of a region. Earlier checkpoints keep the region.
 ///
 /// @param id  the region
 /// @return VELOC_SUCCESS; VELOC_FAILURE if it is not protected
@@ -399,8 +409,8 @@ pub extern "C" fn VELOC_Mem_clear() -> c_int {
 
 /// Protects a region of memory for the checkpoints of one name alone.
 ///
-/// A name that has regions of its own has no others: `VELOC_Mem_protect` then concerns only other
-/// names. Ids are counted for each name by itself.
+/// A name with regions of its own has no others: checkpoints of that name do not have the regions
+/// of `VELOC_Mem_protect`. Each name has ids of its own.
 ///
 /// @param id         names the region in checkpoints of that name
 /// @param ptr        its first byte, on the host or the device
@@ -409,8 +419,8 @@ pub extern "C" fn VELOC_Mem_clear() -> c_int {
 /// @param name       the name of the checkpoints
 /// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Mem_protect, or if the name is NULL or not allowed
 ///
-/// Source: VELOC_Region_protect of VELOC 1.8 (where later changes of other regions are ignored once
-/// a name has had its first checkpoint; here they count).
+/// Source: VELOC_Region_protect of VELOC 1.8 (which ignores later changes of other regions once a
+/// name has had its first checkpoint; here they count).
 ///
 /// # Safety
 /// `name` is NULL or a string that ends with NUL.
@@ -435,8 +445,8 @@ pub unsafe extern "C" fn VELOC_Region_protect(
     })
 }
 
-/// Ends the protection of a region of a name's own. With the last one the name has again those of
-/// `VELOC_Mem_protect`.
+/// Ends the protection of one of a name's own regions. After the last one the name has the regions
+/// of `VELOC_Mem_protect` again.
 ///
 /// @param id    the region
 /// @param name  the name of the checkpoints
@@ -455,7 +465,7 @@ pub unsafe extern "C" fn VELOC_Region_unprotect(id: c_int, name: *const c_char) 
     })
 }
 
-/// Ends the protection of all regions of a name's own.
+/// Ends the protection of all of a name's own regions.
 ///
 /// @param name  the name of the checkpoints
 /// @return VELOC_SUCCESS; VELOC_FAILURE if the name is NULL or not allowed

@@ -8,14 +8,14 @@ use super::VELOC_FAILURE;
 use client::{Client, Selection};
 use errors::{Error, Result};
 
-/// The newest version that can be restored. Collective under MPI: the newest that every process
-/// can restore. With erasure coding (`ec_interval`) a process that lacks it first rebuilds it, if
-/// the others have enough of it.
+/// Finds the newest version that can be restored. Collective under MPI: it finds the newest that
+/// every process can restore. With erasure coding (`ec_interval`) a process that lacks the version
+/// first rebuilds it, if the others have enough of it.
 ///
 /// @param name     as VELOC_Checkpoint
 /// @param version  the newest version to consider; 0: the newest of all
-/// @return the version; VELOC_FAILURE if there is none (nothing is printed then; VELOC_Last_error
-///         has what was asked for and where it was looked for), or if the arguments are wrong
+/// @return the version; VELOC_FAILURE if there is none (this is not printed; VELOC_Last_error says
+///         what was sought and where), or if the arguments are wrong
 ///
 /// Source: VELOC_Restart_test of VELOC 1.8 (which returns -2 when there is none).
 ///
@@ -59,19 +59,19 @@ pub(super) fn newest(
 
 /// Restores a checkpoint into the protected regions, from the nearest copy. Collective under MPI.
 ///
-/// With `stream_ordered = true` and a stream (VELOC_Set_stream) it does not wait for copies within the
-/// device's memory: they stand in that stream's order. What that stream gets after the call finds the
-/// bytes, another stream after an event of that one, the host once the stream was synchronized. A
-/// region has to live until its copy has run, as in VELOC_Checkpoint.
+/// With `stream_ordered = true` and a stream (VELOC_Set_stream) it does not wait for copies within
+/// the device's memory: they run in that stream's order. Work that this stream gets after the call
+/// finds the bytes. Another stream finds them after an event of this one, the host once this stream
+/// was synchronized. A region has to live until its copy has run, as in VELOC_Checkpoint.
 ///
 /// @param name     as VELOC_Checkpoint
 /// @param version  the version
-/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, one of its regions has no
-///         protected memory, too little, or memory that may only be read (then no byte was changed),
-///         or a copy failed (then what is in the regions is undefined; so it is if all files turned
-///         out not to have their checksums, which VELOC_Restart_test would have told before). Over
-///         MPI also if one of that is so on another process, which the reason names; then no byte was
-///         changed on any, unless a copy failed
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, or one of its regions has
+///         no protected memory, too little, or read-only memory: then no byte was changed.
+///         VELOC_FAILURE also if a copy failed, or if no file turned out to have its checksum: then
+///         the content of the regions is undefined. VELOC_Restart_test finds wrong checksums before
+///         that. Over MPI the call fails also if it fails on another process, which the reason
+///         names; then no byte was changed on any process, unless a copy failed
 ///
 /// Source: VELOC_Restart of VELOC 1.8.
 ///
@@ -86,22 +86,26 @@ pub unsafe extern "C" fn VELOC_Restart(name: *const c_char, version: c_int) -> c
     })
 }
 
-/// Restores regions of a checkpoint into the memory of a list, whatever is protected, and whatever checkpoint or restart
-/// is open, which stays open: so several threads of a process each restore their own. Collective under MPI.
+/// Restores regions of a checkpoint into the memory of a list. Collective under MPI. The call does
+/// not use protected regions, and a checkpoint or restart that is open stays open. So several
+/// threads of a process can each restore their own regions.
 ///
 /// @param name      as VELOC_Checkpoint
 /// @param version   the version
-/// @param list      the regions, each with an id of its own; the checkpoint may have more. It is not needed after the
-///                  call
-/// @param n         their number; 0: nothing is restored, and the return value says whether the checkpoint could be
-/// @param consumed  as the argument of VELOC_Restart_end: not 0, if the version is not to be read again
-/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Restart and VELOC_Mem_protect_list, or if the checkpoint lacks a region
-///         of the list
+/// @param list      the regions, each with an id of its own; the checkpoint may have more. The list
+///                  is not used after the call
+/// @param n         their number; 0: nothing is restored, and the return value says whether the
+///                  checkpoint could be restored
+/// @param consumed  as the argument of VELOC_Restart_end: not 0 if the version will not be read
+///                  again
+/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Restart and VELOC_Mem_protect_list, or if the
+///         checkpoint lacks a region of the list
 ///
 /// Source: an addition of this library.
 ///
 /// # Safety
-/// `name` is NULL or a string that ends with NUL; `list` is NULL or points to `n` regions, whose memory is valid.
+/// `name` is NULL or a string that ends with NUL; `list` is NULL or points to `n` regions, whose
+/// memory is valid.
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Restart_list(
     name: *const c_char,
@@ -120,12 +124,12 @@ pub unsafe extern "C" fn VELOC_Restart_list(
     })
 }
 
-/// Opens a checkpoint for recovery. Collective under MPI: on every process or on none.
+/// Opens a checkpoint for recovery. Collective under MPI: on every process or on none. If a restart
+/// is open, it ends, as by VELOC_Restart_end(0).
 ///
 /// @param name     as VELOC_Checkpoint
 /// @param version  the version
-/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, or a checkpoint is open. A
-///         restart that is open ends, as by VELOC_Restart_end(0)
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, or a checkpoint is open
 ///
 /// Source: VELOC_Restart_begin of VELOC 1.8.
 ///
@@ -140,8 +144,8 @@ pub unsafe extern "C" fn VELOC_Restart_begin(name: *const c_char, version: c_int
     })
 }
 
-/// Recovers every region of the open checkpoint into the protected memory of the same id. Regions that are
-/// protected, and not in it, keep their memory, with a warning that names them.
+/// Recovers every region of the open checkpoint into the protected memory of the same id. Protected
+/// regions that the checkpoint lacks keep their content; a warning names them.
 ///
 /// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Restart, or without an open restart
 ///
@@ -157,8 +161,8 @@ pub extern "C" fn VELOC_Recover_mem() -> c_int {
 ///              not listed)
 /// @param ids   the list
 /// @param n     its length
-/// @return VELOC_SUCCESS; VELOC_FAILURE if the checkpoint lacks a listed id (SOME), or has none of the
-///         regions that are not listed (REST), or as VELOC_Recover_mem
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the checkpoint lacks a listed id (SOME), or has none of
+///         the regions that are not listed (REST), or as VELOC_Recover_mem
 ///
 /// Source: VELOC_Recover_selective of VELOC 1.8.
 ///
@@ -199,7 +203,7 @@ pub extern "C" fn VELOC_Recover_size(id: c_int) -> c_int {
 /// @param name       as VELOC_Checkpoint
 /// @param version    the version
 /// @param region_id  the region
-/// @return bytes; 0 if there is no such checkpoint or region (VELOC_Last_error tells)
+/// @return bytes; 0 if there is no such checkpoint or region (VELOC_Last_error says which)
 ///
 /// Source: VELOC_Recover_ckpt_size of VELOC's GPU prototype.
 ///
@@ -221,8 +225,8 @@ pub unsafe extern "C" fn VELOC_Recover_ckpt_size(
 
 /// Closes the checkpoint that is open for recovery.
 ///
-/// @param success  not 0: the checkpoint counts as consumed, so that its room may go to others
-///                 first (in an ephemeral job without scratch it may then be discarded); 0: not
+/// @param success  not 0: the checkpoint counts as consumed. Its room goes to others first, and an
+///                 ephemeral job without scratch may discard it. 0: it does not count as consumed
 /// @return VELOC_SUCCESS; VELOC_FAILURE without an open restart
 ///
 /// Source: VELOC_Restart_end of VELOC 1.8.

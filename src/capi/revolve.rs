@@ -19,18 +19,17 @@ thread_local! {
 }
 
 /// The next step of an adjoint computation, with the arguments of the original revolve. A loop that
-/// was written for it goes on by renaming; VELOC_Schedule_next does more. Computations are told apart
-/// by their thread and where their `check` is.
+/// was written for revolve needs only new names; VELOC_Schedule_next does more. The library tells
+/// computations apart by their thread and by the address of `check`.
 ///
 /// @param check  the slot that was written last of those in use; -1 before the first call
 /// @param capo   the state that the application has; 0 before the first call
 /// @param fine   the state that the adjoint has come to; the steps before the first call
 /// @param snaps  slots
-/// @param info   as it is, but if the step is VELOC_ACTION_ERROR: 11 where `check` is beyond the
-///               slots, else 9
-/// @return one of VELOC_ACTION_*: ADVANCE (to the new `capo`), TAKESHOT (into slot `check`), RESTORE
-///         (from slot `check`), FIRSTURN and YOUTURN (the step behind `capo`), TERMINATE; ERROR if an
-///         argument is wrong
+/// @param info   changed only with VELOC_ACTION_ERROR: 11 if `check` is beyond the slots, else 9
+/// @return one of VELOC_ACTION_*: ADVANCE (to the new `capo`), TAKESHOT (into slot `check`),
+///         RESTORE (from slot `check`), FIRSTURN and YOUTURN (the step behind `capo`), TERMINATE;
+///         ERROR if an argument is wrong
 ///
 /// Source: revolve (Griewank, Walther, ACM TOMS 26, section 4).
 ///
@@ -125,7 +124,7 @@ pub extern "C" fn VELOC_Numforw(steps: i64, snaps: i64) -> i64 {
     or_minus_one("VELOC_Numforw", || forward_steps(steps, snaps))
 }
 
-/// The least number of forward steps that are not recorded, for each step.
+/// The least number of forward steps that are not recorded, divided by the number of steps.
 ///
 /// @param steps  steps
 /// @param snaps  slots

@@ -26,11 +26,11 @@ pub const VELOC_ACTION_TERMINATE: i32 = 5;
 pub const VELOC_ACTION_ERROR: i32 = 6;
 /// As VELOC_ACTION_YOUTURN, and then store the adjoint.
 pub const VELOC_ACTION_YOUTURN_WITH_CHECK: i32 = 7;
-/// Compute a step, recording it, and store the record, which is what its adjoint needs, in a slot. The
-/// application then has the next state. Only with VELOC_RULE_MIXED.
+/// Compute a step, recording it, and store the record, which is what its adjoint needs, in a slot.
+/// The application then has the next state. Only with VELOC_RULE_MIXED.
 pub const VELOC_ACTION_RECORD: i32 = 8;
-/// Read a record from a slot and take the adjoint's step back; no forward step is computed, and the application
-/// has no state. Only with VELOC_RULE_MIXED.
+/// Read a record from a slot and take the adjoint's step back; no forward step is computed, and the
+/// application has no state. Only with VELOC_RULE_MIXED.
 pub const VELOC_ACTION_REVERSE: i32 = 9;
 /// A rule of schedules: the least number of advances under the resilience distance.
 pub const VELOC_RULE_OPTIMAL: i32 = 0;
@@ -38,15 +38,16 @@ pub const VELOC_RULE_OPTIMAL: i32 = 0;
 pub const VELOC_RULE_RESILIENT: i32 = 1;
 /// Distances between stored states that never grow.
 pub const VELOC_RULE_MONOTONE: i32 = 2;
-/// The shortest distances that do not repeat more.
+/// The shortest distances that keep the number of repetitions.
 pub const VELOC_RULE_SHORTEST: i32 = 3;
-/// A slot has a state, or the record of one step, which is what its adjoint needs and about as large: whichever
-/// takes fewer advances. Not with a resilience or adjoint distance, VELOC_Schedule_set_failures, slots on disk,
-/// VELOC_Schedule_resume or VELOC_Adjoint_run.
+/// A slot has a state or the record of one step, whichever takes fewer advances. The record is what
+/// the step's adjoint needs, and is taken to be about as large as a state. Not with a resilience or
+/// adjoint distance, VELOC_Schedule_set_failures, slots on disk, VELOC_Schedule_resume or
+/// VELOC_Adjoint_run.
 pub const VELOC_RULE_MIXED: i32 = 4;
 
-/// A schedule of an adjoint computation: which states of a forward pass are stored, and which are
-/// computed again, and when. Opaque. Each may be used by one thread at a time.
+/// A schedule of an adjoint computation: it says which states of a forward pass are stored, which
+/// are computed again, and when. Opaque. Each may be used by one thread at a time.
 #[derive(Debug)]
 #[allow(non_camel_case_types)] // C's name.
 pub struct VELOC_Schedule {
@@ -59,20 +60,22 @@ pub struct VELOC_Schedule {
 pub struct VELOC_Action {
     /// One of VELOC_ACTION_*.
     pub kind: c_int,
-    /// Whether the slot is read, after this action, before something else is stored there. 0: no. After
-    /// VELOC_ACTION_RESTORE its content may be moved instead of copied, and freed; what VELOC_ACTION_TAKESHOT
-    /// stores need not be stored. 1: yes, or, while the end of the pass is not known, perhaps. 0 where `slot` is
-    /// -1. After a crash the states that are still kept may be of use even so, to VELOC_Schedule_resume.
+    /// Whether the slot is read after this action, before something else is stored there. 0: no; so
+    /// VELOC_ACTION_RESTORE may move the slot's content instead of copying it, and
+    /// VELOC_ACTION_TAKESHOT need not store anything. 1: yes, or perhaps, while the end of the pass
+    /// is not known. It is 0 where `slot` is -1. A state that was kept in spite of a 0 may be of
+    /// use to VELOC_Schedule_resume after a crash.
     pub read_again: c_int,
-    /// The state that the application has when it begins; for VELOC_ACTION_RESTORE the one that it
-    /// has then.
+    /// The state that the application has before the action; for VELOC_ACTION_RESTORE the state
+    /// that it has after it.
     pub from: i64,
-    /// For VELOC_ACTION_ADVANCE the state that the application has then; for turns, VELOC_ACTION_RECORD and
-    /// VELOC_ACTION_REVERSE `from + 1`, the state from which the adjoint goes to `from`; else `from`.
+    /// For VELOC_ACTION_ADVANCE the state that the application has after it; for turns,
+    /// VELOC_ACTION_RECORD and VELOC_ACTION_REVERSE `from + 1`, the state from which the adjoint
+    /// goes to `from`; else `from`.
     pub to: i64,
-    /// The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or VELOC_ACTION_RECORD, or read by
-    /// VELOC_ACTION_RESTORE or VELOC_ACTION_REVERSE; else -1. Slots on disk have the numbers from the number of
-    /// slots in memory on.
+    /// The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or VELOC_ACTION_RECORD, or
+    /// read by VELOC_ACTION_RESTORE or VELOC_ACTION_REVERSE; else -1. The numbers of slots on disk
+    /// follow those of the slots in memory.
     pub slot: i64,
 }
 
@@ -86,10 +89,10 @@ pub struct VELOC_Cost {
     pub forward_evaluations: i64,
     /// States that are stored, state 0 among them; with VELOC_RULE_MIXED states and records.
     pub takeshots: i64,
-    /// How often the step that is repeated most is computed without being recorded, at the most.
+    /// How often any one step is computed without being recorded, at the most.
     pub repetition: i64,
-    /// The largest distance between states stored in the first sweep, or from the last to the end. A record
-    /// counts as the state from which its step begins.
+    /// The largest distance between states stored in the first sweep, or from the last of them to
+    /// the end. A record counts as the state from which its step begins.
     pub max_gap: i64,
 }
 
@@ -117,17 +120,19 @@ pub unsafe extern "C" fn VELOC_Schedule_create(
     })
 }
 
-/// Makes a schedule for the adjoint of a forward pass whose number of steps is not known: an adaptive
-/// step, or an end that a condition decides. Each VELOC_ACTION_ADVANCE is one step, until
-/// VELOC_Schedule_end says that it was the last, or VELOC_Schedule_end_after_next that the next one is.
-/// No step is computed more often than with a schedule that knew of one step more, or, with the
-/// latter, of the end. Such a schedule has no resilience distance, no disk and no rule to choose.
+/// Makes a schedule for the adjoint of a forward pass whose number of steps is not known, because
+/// the step is adaptive or a condition decides the end. Each VELOC_ACTION_ADVANCE is one step,
+/// until VELOC_Schedule_end says that it was the last, or VELOC_Schedule_end_after_next that the
+/// next one is. No step is computed more often than with a schedule that was made for the true
+/// number of steps (after VELOC_Schedule_end: for one step more). Such a schedule has no resilience
+/// distance, no disk and no rule to choose.
 ///
 /// @param slots     states that can be stored at a time, state 0 among them; 1 to 2^48
 /// @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
 /// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong
 ///
-/// Source: an addition of this library, after Wang, Moin, Iaccarino, SIAM J. Sci. Comput. 31 (2009).
+/// Source: an addition of this library, after Wang, Moin, Iaccarino, SIAM J. Sci. Comput. 31
+/// (2009).
 ///
 /// # Safety
 /// `schedule` is NULL or has room for a pointer.
@@ -143,10 +148,10 @@ pub unsafe extern "C" fn VELOC_Schedule_create_online(
     })
 }
 
-/// Ends the forward pass of a schedule that VELOC_Schedule_create_online has made: the state to which
-/// the last VELOC_ACTION_ADVANCE went is the last one. The next action begins the way back, and the
-/// schedule is from now on one for so many steps; after a crash, VELOC_Schedule_create makes such a
-/// one for VELOC_Schedule_resume.
+/// Ends the forward pass of a schedule that VELOC_Schedule_create_online has made: the state to
+/// which the last VELOC_ACTION_ADVANCE went is the last one. The next action begins the way back.
+/// From now on the schedule is one for a known number of steps; after a crash, make such a schedule
+/// by VELOC_Schedule_create for VELOC_Schedule_resume.
 ///
 /// @param schedule  a schedule
 /// @return VELOC_SUCCESS; VELOC_FAILURE if no step was made, or the number of steps is known
@@ -163,10 +168,11 @@ pub unsafe extern "C" fn VELOC_Schedule_end(schedule: *mut VELOC_Schedule) -> c_
     })
 }
 
-/// Ends the forward pass of a schedule that VELOC_Schedule_create_online has made, one step later than
-/// VELOC_Schedule_end: the application has the state from which the last step begins. That step is
-/// recorded at once, without a VELOC_ACTION_ADVANCE: the next action is VELOC_ACTION_FIRSTURN. Called
-/// before the first action, the pass has one step, and state 0 is stored first.
+/// Ends the forward pass of a schedule that VELOC_Schedule_create_online has made, one step later
+/// than VELOC_Schedule_end: the application has the state from which the last step begins. That
+/// step is recorded at once, without a VELOC_ACTION_ADVANCE: the next action is
+/// VELOC_ACTION_FIRSTURN. Called before the first action, the pass has one step, and state 0 is
+/// stored first.
 ///
 /// @param schedule  a schedule
 /// @return VELOC_SUCCESS; VELOC_FAILURE if the number of steps is known, or, after a crash, if the
@@ -184,20 +190,21 @@ pub unsafe extern "C" fn VELOC_Schedule_end_after_next(schedule: *mut VELOC_Sche
     })
 }
 
-/// Goes on after a crash with the states that are left in the slots, at the least number of steps (with
-/// hundreds of states, where that can take long to find, at no more than keeping all of them takes).
-/// Called in place of the first action.
+/// Goes on after a crash with the states that are left in the slots, at the least number of steps.
+/// With hundreds of states that number can take long to find; the schedule then takes no more steps
+/// than keeping all of them does. Call it before the first action.
 ///
-/// If state 0 is not among them, the application must have it, as at its beginning; it is then stored
-/// first, if need be in place of another one. With slots on disk all states on disk are kept, those in
-/// memory count as lost, and the number of steps need not be the least. The resilience distance binds
-/// only what is left of the first sweep, if no adjoint was stored. A schedule whose end is not known
-/// goes on with its pass; once the end was known, resume a schedule for so many steps. States in slots
-/// that the schedule does not have count as lost.
+/// If state 0 is not among them, the application must have it, as at its beginning; it is then
+/// stored first, if need be in place of another one. With slots on disk all states on disk are
+/// kept, those in memory count as lost, and the number of steps need not be the least. The
+/// resilience distance binds only what is left of the first sweep, if no adjoint was stored. A
+/// schedule whose end is not known goes on with its pass; if the end was known before the crash,
+/// resume a schedule for that number of steps. States in slots that the schedule does not have
+/// count as lost.
 ///
 /// @param schedule  a schedule with the settings that the one before the crash had
-/// @param states    for each slot the state that was stored there last, needed or not; -1: none that
-///                  is whole
+/// @param states    for each slot the state that was stored there last, needed or not; -1: none
+///                  that is whole
 /// @param slots     how many slots that are
 /// @param adjoint   the state that the last stored adjoint belongs to; -1: none was stored
 /// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong
@@ -238,8 +245,8 @@ pub unsafe extern "C" fn VELOC_Schedule_resume(
     })
 }
 
-/// The state that a slot has or an adjoint belongs to, `None` for -1. No state is beyond the last of
-/// `steps`, which is 0 where it is not known yet.
+/// The state that a slot has or an adjoint belongs to, `None` for -1. No state is beyond the last
+/// of `steps`, which is 0 where it is not known yet.
 fn survived(state: i64, steps: u64, place: impl Fn() -> String) -> Result<Option<u64>> {
     let most = if steps == 0 { MAX_STEPS } else { steps };
     match u64::try_from(state) {
@@ -284,13 +291,14 @@ pub unsafe extern "C" fn VELOC_Schedule_next(
 
 /// What the schedule costs from beginning to end if nothing goes wrong. Takes time in proportion to
 /// the states that are stored in the first sweep; with slots on disk, to all actions. After
-/// VELOC_Schedule_end or VELOC_Schedule_end_after_next it is what a schedule costs that knew the end.
+/// VELOC_Schedule_end or VELOC_Schedule_end_after_next the figures are those of a schedule that
+/// knew the end.
 ///
 /// @param schedule  a schedule
 /// @param cost      gets the figures
-/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, the number of steps is not known, more
-///         than 10,000,000 states can be stored in the first sweep, or, with slots on disk, there are
-///         more than 20,000,000 actions
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, the number of steps is not known,
+///         more than 10,000,000 states can be stored in the first sweep, or, with slots on disk,
+///         there are more than 20,000,000 actions
 ///
 /// Source: an addition of this library, after numforw and expense of revolve.
 ///
@@ -345,14 +353,14 @@ pub unsafe extern "C" fn VELOC_Schedule_clone(
     })
 }
 
-/// Writes where a schedule stands, for VELOC_Schedule_unpack. Takes some bytes for each stored state, and
-/// 32 for a checksum.
+/// Writes where a schedule stands, for VELOC_Schedule_unpack. Takes some bytes for each stored
+/// state, and 32 for a checksum.
 ///
 /// @param schedule  a schedule
-/// @param bytes     gets the bytes; or NULL, to ask for their number
+/// @param bytes     gets the bytes; NULL asks for their number
 /// @param size      how many bytes there is room for; gets how many they are
-/// @return VELOC_SUCCESS; VELOC_FAILURE if `schedule` or `size` is NULL, or there is too little room
-///         (then `size` has how much is needed)
+/// @return VELOC_SUCCESS; VELOC_FAILURE if `schedule` or `size` is NULL, or there is too little
+///         room (then `size` has how much is needed)
 ///
 /// Source: an addition of this library.
 ///
@@ -388,20 +396,21 @@ pub unsafe extern "C" fn VELOC_Schedule_pack(
     })
 }
 
-/// Makes a schedule that stands where the one did that VELOC_Schedule_pack has written: for planned
-/// stops, after which every slot has what it had. After a crash, VELOC_Schedule_resume goes on with
-/// whatever is left.
+/// Makes a schedule from the bytes of VELOC_Schedule_pack. It stands where the packed one stood:
+/// this is for planned stops, after which every slot has what it had. After a crash,
+/// VELOC_Schedule_resume goes on with whatever is left.
 ///
 /// @param bytes     the bytes
 /// @param size      how many they are
 /// @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
 /// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or the bytes are not those of a
-///         schedule, of another version of the format, or have changed since they were written
+///         schedule, are of another version of the format, or have changed since they were written
 ///
 /// Source: an addition of this library.
 ///
 /// # Safety
-/// There are `size` bytes at `bytes` unless that is NULL; `schedule` is NULL or has room for a pointer.
+/// There are `size` bytes at `bytes` unless that is NULL; `schedule` is NULL or has room for a
+/// pointer.
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Schedule_unpack(
     bytes: *const c_void,

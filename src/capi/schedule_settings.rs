@@ -8,12 +8,12 @@ use adjoint::schedule_error;
 use errors::Error;
 use schedule::rule::Rule;
 
-/// Adds slots on disk. Those of the schedule are then slots in memory, whose use costs nothing, and
-/// what is stored in which is chosen so that advances, writes and reads take the least time together
-/// (for up to 1024 steps; some per cent more for longer passes). Slots on disk have the numbers from
-/// `slots` of VELOC_Schedule_create on. After a crash VELOC_Schedule_resume goes on with what is on
-/// disk. Before the first action; not together with a resilience distance, or with a rule other than
-/// VELOC_RULE_OPTIMAL.
+/// Adds slots on disk. The slots of VELOC_Schedule_create are then in memory, and their use costs
+/// nothing. The schedule chooses where each state is stored, so that advances, writes and reads
+/// together take the least time (for up to 1024 steps; some per cent more for longer passes). The
+/// numbers of slots on disk follow those in memory. After a crash VELOC_Schedule_resume goes on
+/// with what is on disk. Before the first action; not together with a resilience distance, or with
+/// a rule other than VELOC_RULE_OPTIMAL.
 ///
 /// @param schedule    a schedule
 /// @param disk_slots  states that disk can have at a time; 1 to 2^48
@@ -38,8 +38,8 @@ pub unsafe extern "C" fn VELOC_Schedule_set_disk(
     })
 }
 
-/// Sets the resilience distance: how many steps stored states may be apart in the first forward pass, so that
-/// no crash in it costs more. Before the first action.
+/// Sets the resilience distance: how many steps stored states may be apart in the first forward
+/// pass, so that no crash in it costs more. Before the first action.
 ///
 /// @param schedule  a schedule
 /// @param distance  1 or more; times the slots it must not be less than the steps
@@ -82,16 +82,16 @@ pub unsafe extern "C" fn VELOC_Schedule_set_adjoint_distance(
     })
 }
 
-/// Has the adjoint stored where the work that a failure would cost outweighs the write, instead of
-/// every so many steps: the work between two steps of the adjoint differs much. It is not stored after
-/// VELOC_ACTION_FIRSTURN then. Times are in forward steps. Before the first action; the last of this
-/// and VELOC_Schedule_set_adjoint_distance counts.
+/// Has the adjoint stored where a failure would cost more work than the write, instead of at a
+/// fixed distance, because the work between two steps of the adjoint differs much. The adjoint is
+/// then not stored after VELOC_ACTION_FIRSTURN. Times are in forward steps. Before the first
+/// action; the last of this and VELOC_Schedule_set_adjoint_distance counts.
 ///
 /// @param schedule    a schedule
 /// @param mtbf        the mean time between failures; a finite number above 0, as the others are
-/// @param write_cost  how long it takes to store the adjoint; if that takes next to nothing, a small number:
-///                    its product with `mtbf` is one above 0 that a double holds
-/// @param turn_cost   how long a step takes that is recorded and reversed
+/// @param write_cost  how long it takes to store the adjoint. If that takes next to nothing, give a
+///                    small number whose product with `mtbf` is a finite double above 0
+/// @param turn_cost   how long it takes to record and reverse a step
 /// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
 ///
 /// Source: an addition of this library, after Young, Commun. ACM 17 (1974).
@@ -113,15 +113,16 @@ pub unsafe extern "C" fn VELOC_Schedule_set_failures(
     })
 }
 
-/// Chooses where states are stored. Before the first action; with slots on disk or an end that is not known
-/// there is VELOC_RULE_OPTIMAL alone. What VELOC_RULE_MIXED excludes is refused by name.
+/// Chooses where states are stored. Before the first action. With slots on disk, or an end that is
+/// not known, only VELOC_RULE_OPTIMAL is possible. If VELOC_RULE_MIXED excludes a setting, the
+/// error names it.
 ///
 /// @param schedule  a schedule
 /// @param rule      one of VELOC_RULE_*
 /// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
 ///
-/// Source: an addition of this library; the rules are those of Walther, Narayanan, section 4, and the mixed one
-/// of Maddison, J. Comput. Sci. 82 (2024).
+/// Source: an addition of this library; the rules are those of Walther, Narayanan, section 4, and
+/// the mixed one of Maddison, J. Comput. Sci. 82 (2024).
 ///
 /// # Safety
 /// `schedule` is NULL or a schedule.
@@ -146,7 +147,8 @@ pub unsafe extern "C" fn VELOC_Schedule_set_rule(
     })
 }
 
-/// Gives the least resilience distance that costs nothing: with any less, more steps are computed.
+/// Gives the least resilience distance that costs nothing: with a smaller one, more steps are
+/// computed.
 ///
 /// @param schedule  a schedule
 /// @param distance  gets the distance

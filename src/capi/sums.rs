@@ -7,8 +7,8 @@ use super::{VELOC_INVARIANT_CORRECTED, VELOC_INVARIANT_FAILS, VELOC_INVARIANT_HO
 use errors::{Error, Result};
 use pmem::sums::{of_blocks, Matrix, MatrixCheck};
 
-/// Puts the sum of each block of words there. Words are of 8 bytes, doubles among them, and are summed as numbers modulo
-/// 2^64: exactly, in any order.
+/// Computes the sum of each block of words. A word has 8 bytes, and may be a double. Words are
+/// summed as integers modulo 2^64: exactly, in any order.
 ///
 /// @param data   the words
 /// @param words  how many
@@ -38,14 +38,15 @@ pub unsafe extern "C" fn VELOC_Pmem_block_sums(
     })
 }
 
-/// Whether each block of words has its sum: an invariant's answer.
+/// Tells whether each block of words has its sum. An invariant may return the answer.
 ///
 /// @param data   as VELOC_Pmem_block_sums
 /// @param words  as VELOC_Pmem_block_sums
 /// @param block  as VELOC_Pmem_block_sums
-/// @param sums   what VELOC_Pmem_block_sums has put there
-/// @param wrong  gets the first block that has not, or -1; NULL: nobody wants to know
-/// @return VELOC_INVARIANT_HOLDS or VELOC_INVARIANT_FAILS; VELOC_FAILURE if an argument is NULL or `block` is 0
+/// @param sums   the sums of VELOC_Pmem_block_sums
+/// @param wrong  gets the number of the first block with another sum, or -1; may be NULL
+/// @return VELOC_INVARIANT_HOLDS or VELOC_INVARIANT_FAILS; VELOC_FAILURE if an argument is NULL or
+///         `block` is 0
 ///
 /// Source: an addition of this library; algorithm-directed crash consistence, section II-C.
 ///
@@ -74,7 +75,8 @@ pub unsafe extern "C" fn VELOC_Pmem_blocks_hold(
     answer.unwrap_or(super::VELOC_FAILURE)
 }
 
-/// Puts the sums of a matrix's rows and columns there: words of 8 bytes, as for VELOC_Pmem_block_sums.
+/// Computes the sums of a matrix's rows and columns: words of 8 bytes, as for
+/// VELOC_Pmem_block_sums.
 ///
 /// @param matrix       its words, row by row
 /// @param rows         its rows; 1 or more
@@ -82,9 +84,10 @@ pub unsafe extern "C" fn VELOC_Pmem_blocks_hold(
 /// @param stride       words between the beginnings of two rows; `columns` or more
 /// @param row_sums     gets a sum for each row
 /// @param column_sums  gets a sum for each column
-/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, 0, or `stride` too small
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL or 0, or `stride` is too small
 ///
-/// Source: an addition of this library; algorithm-directed crash consistence, section III-C (checksums of a product).
+/// Source: an addition of this library; algorithm-directed crash consistence, section III-C
+/// (checksums of a product).
 ///
 /// # Safety
 /// The pointers are NULL or point to so many aligned words.
@@ -118,20 +121,21 @@ pub unsafe extern "C" fn VELOC_Pmem_matrix_sums(
     })
 }
 
-/// Compares a matrix with its sums, and corrects one word that is wrong, bit for bit. An invariant may return the answer
-/// if VELOC_INVARIANT_CORRECTED becomes VELOC_INVARIANT_HOLDS. Four wrong words whose differences cancel in two rows and two
-/// columns are not noticed.
+/// Compares a matrix with its sums. If one word is wrong, it corrects all bits of that word. An
+/// invariant may return the answer, with VELOC_INVARIANT_HOLDS in place of
+/// VELOC_INVARIANT_CORRECTED. Four wrong words whose differences cancel in two rows and two columns
+/// are not noticed.
 ///
 /// @param matrix       as VELOC_Pmem_matrix_sums
 /// @param rows         as VELOC_Pmem_matrix_sums
 /// @param columns      as VELOC_Pmem_matrix_sums
 /// @param stride       as VELOC_Pmem_matrix_sums
-/// @param row_sums     what VELOC_Pmem_matrix_sums has put there
-/// @param column_sums  what VELOC_Pmem_matrix_sums has put there
-/// @param row          gets the row of the word that was corrected, or -1; NULL: nobody wants to know
-/// @param column       gets its column, or -1; NULL as well
-/// @return VELOC_INVARIANT_HOLDS; VELOC_INVARIANT_CORRECTED; VELOC_INVARIANT_FAILS: more than one word is wrong, or a sum;
-///         VELOC_FAILURE as VELOC_Pmem_matrix_sums
+/// @param row_sums     the sums of VELOC_Pmem_matrix_sums
+/// @param column_sums  the sums of VELOC_Pmem_matrix_sums
+/// @param row          gets the row of the word that was corrected, or -1; may be NULL
+/// @param column       gets its column, or -1; may be NULL
+/// @return VELOC_INVARIANT_HOLDS; VELOC_INVARIANT_CORRECTED; VELOC_INVARIANT_FAILS: more than one
+///         word is wrong, or a sum; VELOC_FAILURE as VELOC_Pmem_matrix_sums
 ///
 /// Source: an addition of this library; algorithm-directed crash consistence, section III-C.
 ///

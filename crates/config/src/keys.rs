@@ -12,7 +12,7 @@ pub struct Key {
     pub values: &'static str,
     /// What this version of the library does with the key.
     pub role: Role,
-    /// The meaning of the key, in one sentence.
+    /// What the key means.
     pub meaning: &'static str,
 }
 
@@ -21,16 +21,16 @@ pub struct Key {
 pub enum Role {
     /// The key must have a value.
     Required,
-    /// Without a value the key has none; its meaning says what then happens.
+    /// The key may have no value; its meaning says what then happens.
     Optional,
-    /// Without a value this text stands in, and is read like any other.
+    /// If no value is given, this text is read as the value.
     Default(&'static str),
-    /// Known from upstream, and without effect in this version: a warning.
+    /// Known from upstream. It has no effect in this version, which a warning says.
     NoEffect {
         /// The key to use instead, if there is one.
         instead: Option<&'static str>,
     },
-    /// Known from upstream, and an error with any value, because to ignore it would change results.
+    /// Known from upstream. Any value is an error, because ignoring it would change results.
     Refused {
         /// What to use instead of the key.
         instead: &'static str,
@@ -84,31 +84,30 @@ pub const KEYS: &[Key] = &[
         task: Task::Places,
         values: "sync or async",
         role: Role::Required,
-        meaning: "When a checkpoint call returns: as soon as the application may change its memory again \
-                  (async), or when the last level has the bytes (sync).",
+        meaning: "async: a checkpoint call returns as soon as the application may change its memory again. sync: it \
+                  returns when the last level has the bytes.",
     },
     Key {
         name: "scratch",
         task: Task::Places,
         values: PATH,
         role: Role::Optional,
-        meaning: "Directory on node-local storage for checkpoint files; required unless \
-                  ephemeral = true.",
+        meaning: "Directory on node-local storage for checkpoint files. Required unless ephemeral = true.",
     },
     Key {
         name: "persistent",
         task: Task::Places,
         values: PATH,
         role: Role::Optional,
-        meaning: "Directory on the parallel file system to which checkpoint files are copied; \
-                  without it they stay in scratch.",
+        meaning: "Directory on the parallel file system to which checkpoint files are copied. Without it they stay in \
+                  scratch.",
     },
     Key {
         name: "ephemeral",
         task: Task::Places,
         values: "true or false",
         role: Role::Default("false"),
-        meaning: "The checkpoints are of no use after the run: no file is written unless the host cache \
+        meaning: "true: nobody needs the checkpoints after the run. No file is written unless the host cache \
                   overflows into scratch.",
     },
     Key {
@@ -116,74 +115,73 @@ pub const KEYS: &[Key] = &[
         task: Task::Places,
         values: "1 to 64 letters, digits, dots, hyphens and underscores",
         role: Role::Optional,
-        meaning: "The name under which veloc-backend keeps the host cache when the job has ended, for \
-                  the next job that has the same name here, the same number of processes and the same \
-                  directories: that one finds the checkpoints in memory. Needs mode = async, and no \
-                  scratch with ephemeral = true.",
+        meaning: "A name for the host cache, which veloc-backend keeps when the job has ended. The next job finds the \
+                  checkpoints in memory if it has the same name here, as many processes and the same directories. \
+                  Needs mode = async, threaded = false and a host cache; with ephemeral = true, no scratch may be \
+                  set.",
     },
     Key {
         name: "hand_over_time",
         task: Task::Places,
         values: "seconds, 1 to 86400",
         role: Role::Default("600"),
-        meaning: "How long veloc-backend keeps it. Then the memory goes, and with ephemeral = true the \
-                  checkpoints in it.",
+        meaning: "How long veloc-backend keeps the host cache of a job that has ended. Then it frees the memory. With \
+                  ephemeral = true the checkpoints in it are lost.",
     },
     Key {
         name: "gpu_cache_size",
         task: Task::Memory,
         values: GROWING_SIZE,
         role: Role::Optional,
-        meaning: "Device memory set aside for checkpoints, 0 for none; without it the smaller of \
-                  4 GiB and 1/16 of the device's memory. With two sizes, the cache begins with the first; while a \
-                  checkpoint would wait for room, it grows up to the second, as long as the larger of 2 GiB and 1/16 \
-                  of the device's memory stays free. When no checkpoint has been taken or restored for 2 to 4 s, it \
-                  gives back what lies beyond the first, up to a copy that is nowhere else.",
+        meaning: "Device memory for checkpoints; 0: none. Without the key: 4 GiB, or 1/16 of the device's memory if \
+                  that is less. With two sizes, the cache begins with the first. While a checkpoint would wait for \
+                  room, it grows up to the second, as long as 2 GiB (or 1/16 of the device's memory, if that is more) \
+                  stay free. After 2 to 4 s without a checkpoint or a restore it shrinks to the first size, or down \
+                  to a copy that is nowhere else.",
     },
     Key {
         name: "stream_ordered",
         task: Task::Memory,
         values: "true or false",
         role: Role::Default("false"),
-        meaning: "Checkpoints and restarts of device memory do not wait: their copies stand between what the stream of \
-                  VELOC_Set_stream has and what it gets later, and the call returns. \
-                  See the guide, Checkpoints in the order of the stream.",
+        meaning: "true: checkpoints and restarts of device memory do not wait for their copies. The copies run in the \
+                  order of the stream of VELOC_Set_stream: after what it had before the call, before what it gets \
+                  later. See the guide, Checkpoints in the order of the stream.",
     },
     Key {
         name: "host_cache_size",
         task: Task::Memory,
         values: SIZE_OR_AUTO,
         role: Role::Default("auto"),
-        meaning: "The most host memory for checkpoints, 0 for none. Its pages are made in the background: as they \
-                  are needed, or, with a device, all of them. auto: 1/8 of the memory that is available, at most \
-                  1 GiB (8 GiB with ephemeral = true); an ephemeral job without a device gets what it needs, up to \
-                  3/4 of the memory that is available meanwhile.",
+        meaning: "The most host memory for checkpoints; 0: none. Its pages are made in the background: all of them \
+                  with a device, else as they are needed. auto: 1/8 of the available memory, at most 1 GiB (8 GiB \
+                  with ephemeral = true). With auto, an ephemeral job without a device gets what it needs, up to 3/4 \
+                  of the memory that is available at the time.",
     },
     Key {
         name: "drive",
         task: Task::Memory,
         values: PATH,
         role: Role::Optional,
-        meaning: "A level below the host cache for checkpoints of a job with ephemeral = true, without a file system in \
-                  between: a directory, in which each process allocates a file without a name when it starts, or a \
-                  block device, for one process alone, with nothing else on it. Whatever ends the process, nothing of the \
-                  file stays. Needs \
-                  drive_size; not with hand_over or host_cache_size = 0.",
+        meaning: "A level below the host cache, without a file system in between, for jobs with ephemeral = true. In \
+                  a directory, each process allocates a file without a name when it starts; nothing of the file \
+                  stays, whatever ends the process. A block device serves one process and must hold nothing else. \
+                  Needs drive_size; not with compressed_cache_size, hand_over or host_cache_size = 0.",
     },
     Key {
         name: "drive_size",
         task: Task::Memory,
         values: "size as above, more than 0",
         role: Role::Optional,
-        meaning: "The bytes of drive that each process has.",
+        meaning: "How many bytes of drive each process has.",
     },
     Key {
         name: "compressed_cache_size",
         task: Task::Memory,
         values: "size as above, more than 0",
         role: Role::Optional,
-        meaning: "Host memory below the host cache, for checkpoints of a job with ephemeral = true, in which they are \
-                  compressed without loss: zeros, and floats whose neighbours are close, take less. Its pages are made as \
+        meaning: "Host memory below the host cache, for jobs with ephemeral = true. Checkpoints in it are compressed \
+                  without loss: zeros, and floats close to their neighbours, take less room. Its pages are made as \
                   they are used. Not with drive, hand_over or host_cache_size = 0.",
     },
     Key {
@@ -191,22 +189,22 @@ pub const KEYS: &[Key] = &[
         task: Task::Memory,
         values: "reverse, same or random",
         role: Role::Default("reverse"),
-        meaning: "The order in which versions are expected back, compared with that in which they were \
-                  taken, when the application gives no hints.",
+        meaning: "The order in which versions are expected back, compared with the order in which they were taken. \
+                  Used when the application gives no hints.",
     },
     Key {
         name: "max_versions",
         task: Task::Versions,
         values: "whole number; 0: all",
         role: Role::Default("0"),
-        meaning: "How many versions of each name to keep in persistent: those taken last.",
+        meaning: "How many versions of each name to keep in persistent: the last ones taken.",
     },
     Key {
         name: "scratch_versions",
         task: Task::Versions,
         values: "whole number; 0: all",
         role: Role::Default("0"),
-        meaning: "How many versions of each name to keep in scratch: those taken last.",
+        meaning: "How many versions of each name to keep in scratch: the last ones taken.",
     },
     Key {
         name: "persistent_interval",
@@ -227,152 +225,149 @@ pub const KEYS: &[Key] = &[
         task: Task::Versions,
         values: "none, lz4, or zstd with a level as in zstd:3",
         role: Role::Default("none"),
-        meaning: "Whether the workers compress the files that they write. Only this library reads such files. Checkpoints \
-                  larger than memory, and an application's own files, are not compressed; not with mode = sync or \
-                  aggregated = true.",
+        meaning: "Whether the workers compress the files that they write. Only this library reads such files. \
+                  Checkpoints larger than memory are not compressed, nor are the application's own files. Not with \
+                  aggregated = true, or with mode = sync unless ephemeral = true.",
     },
     Key {
         name: "incremental",
         task: Task::Versions,
         values: "true or false",
         role: Role::Default("false"),
-        meaning: "A checkpoint has only what was written since the last one of its name, which stays as long as it is \
-                  needed. Only this library reads such files. Not with ephemeral = true, hand_over, aggregated = true, or a \
-                  persistent_interval or ec_interval that leaves some out.",
+        meaning: "A checkpoint holds only what was written since the last one of its name. That one is kept as long \
+                  as it is needed. Only this library reads such files. Not with ephemeral = true, hand_over, \
+                  aggregated = true, or a persistent_interval or ec_interval above 0.",
     },
     Key {
         name: "incremental_chain",
         task: Task::Versions,
         values: "whole number from 1 to 64",
         role: Role::Default("8"),
-        meaning: "How many checkpoints in a row have changes alone; the next one has everything.",
+        meaning: "How many checkpoints in a row hold changes alone; the next one holds everything.",
     },
     Key {
         name: "newest_by",
         task: Task::Versions,
         values: "number or time",
         role: Role::Default("number"),
-        meaning: "Which version VELOC_Restart_test finds: the one with the highest number, as in VELOC, or the one that was \
-                  taken last, where a run that began anew or went back has lower numbers than an older one.",
+        meaning: "Which version VELOC_Restart_test finds. number: the highest, as in VELOC. time: the one that was \
+                  taken last; a run that began anew or went back may have lower numbers than an older run.",
     },
     Key {
         name: "proof",
         task: Task::Damage,
         values: "check, accept or off",
         role: Role::Default("check"),
-        meaning: "Whether each checkpoint file carries a proof in an extended attribute: a digest of its \
-                  bytes, its name, version, rank, the number of ranks and the run. With check a file that does not \
-                  fit its proof is not restored; with accept it is, with a warning; with off no file gets \
-                  one.",
+        meaning: "Whether each checkpoint file carries a proof in an extended attribute: a digest of its bytes, name, \
+                  version, rank, number of ranks and run. check: a file that does not fit its proof is not restored. \
+                  accept: it is restored, with a warning. off: no file gets a proof.",
     },
     Key {
         name: "chksum",
         task: Task::Damage,
         values: "true or false",
         role: Role::Default("false"),
-        meaning: "Keep the SHA-256 of each checkpoint file in meta, and use no file that has \
-                  another one, or neither one nor a proof. A file of the application's own \
-                  without one is used, with a warning.",
+        meaning: "Keep the SHA-256 of each checkpoint file in meta. A file with another SHA-256 is not used, nor is \
+                  one for which there is neither a SHA-256 nor a proof. A file of the application's own \
+                  (VELOC_Route_file) without a SHA-256 is used, with a warning.",
     },
     Key {
         name: "meta",
         task: Task::Damage,
         values: PATH,
         role: Role::Optional,
-        meaning: "Directory for checksums and for the index of aggregated files; required with \
-                  chksum = true or aggregated = true.",
+        meaning: "Directory for checksums and for the index of aggregated files. Required with chksum = true or \
+                  aggregated = true, unless ephemeral = true.",
     },
     Key {
         name: "sync_files",
         task: Task::Damage,
         values: "none, data or full",
         role: Role::Default("data"),
-        meaning: "Which files have to be on the storage before they count as written, so that they survive a \
-                  crash of the machine: none, those in persistent (data), or those in scratch as well (full).",
+        meaning: "Which files count as written only when the storage has them, so that they survive a crash of the \
+                  machine. none: no files; data: those in persistent; full: those in scratch as well.",
     },
     Key {
         name: "ec_interval",
         task: Task::Nodes,
         values: "seconds, 0 or -1",
         role: Role::Default("-1"),
-        meaning:
-            "Least time between two checkpoints that the processes of an MPI job protect from \
-                  the loss of scratch directories by erasure coding; 0 protects every one, -1 none.",
+        meaning: "The least time between two checkpoints that an MPI job protects by erasure coding from the loss of \
+                  scratch directories. 0: every checkpoint; -1: none.",
     },
     Key {
         name: "ec_group",
         task: Task::Nodes,
         values: "2 to 64",
         role: Role::Default("8"),
-        meaning: "About how many processes share their parities; fewer where that spreads them \
-                  over more failure domains.",
+        meaning: "About how many processes share their parities. A group is smaller where that spreads it over more \
+                  failure domains.",
     },
     Key {
         name: "ec_parity",
         task: Task::Nodes,
         values: "1 to ec_group - 1",
         role: Role::Default("1"),
-        meaning:
-            "How many processes of a group may lose their scratch directories: 1 by exclusive \
-                  or, more by Reed-Solomon codes.",
+        meaning: "How many processes of a group may lose their scratch directories. 1 uses exclusive or, more use \
+                  Reed-Solomon codes.",
     },
     Key {
         name: "failure_domain",
         task: Task::Nodes,
         values: "text",
         role: Role::Optional,
-        meaning: "What a process is lost together with: a host, a rack. Groups are formed across such domains. \
-                  Without it the name of the host.",
+        meaning: "What a process is lost together with, such as a host or a rack. Groups are formed across such \
+                  domains. Without the key it is the name of the host.",
     },
     Key {
         name: "trace",
         task: Task::Insight,
         values: PATH,
         role: Role::Optional,
-        meaning: "Write a timeline of the job to this file, in the Chrome trace-event format; %r \
-                  stands for the rank, %p for the process.",
+        meaning: "File for a timeline of the job, in the Chrome trace-event format. %r stands for the rank, %p for \
+                  the process id.",
     },
     Key {
         name: "log_prefix",
         task: Task::Insight,
         values: PATH,
         role: Role::Optional,
-        meaning: "Directory for the log file of veloc-backend, veloc-backend-HOST-USER.log; \
-                  without it veloc-UID in run_directory. VELOC_LOG says how much is logged.",
+        meaning: "Directory for the log file of veloc-backend, veloc-backend-HOST-USER.log. Without the key it is \
+                  veloc-UID in run_directory. VELOC_LOG says how much is logged.",
     },
     Key {
         name: "run_directory",
         task: Task::Backend,
         values: PATH,
         role: Role::Optional,
-        meaning: "Directory of this node in which veloc-UID is made, a directory of this user alone, for the sockets of \
-                  veloc-backend; /tmp without it. Jobs that are to find each other's backend have the same. veloc ls and \
-                  veloc backend drop look where the variable VELOC_RUN_DIRECTORY says.",
+        meaning: "Directory on this node for veloc-UID, a directory of this user alone with the sockets of \
+                  veloc-backend. Without the key it is /tmp. Jobs find each other's backend only with the same \
+                  run_directory. veloc ls and veloc backend drop look where the variable VELOC_RUN_DIRECTORY says.",
     },
     Key {
         name: "print_errors",
         task: Task::Insight,
         values: "auto, true or false",
         role: Role::Default("auto"),
-        meaning: "Whether the error of a call that fails is printed on standard error; with auto until the \
-                  program has asked VELOC_Last_error for one.",
+        meaning: "Whether the error of a failed call is printed on standard error. auto: until the program first \
+                  calls VELOC_Last_error.",
     },
     Key {
         name: "verify_captures",
         task: Task::Insight,
         values: "true or false",
         role: Role::Default("false"),
-        meaning: "To find a program's fault: a region whose capture is deferred (VELOC_READ_ONLY, host_capture) is \
-                  hashed in the call, which waits for that, and again when it has been copied. If the hashes \
-                  differ, that version fails, and the region is named.",
+        meaning: "Finds a program that changes memory too early. A region whose capture is deferred (VELOC_READ_ONLY, \
+                  host_capture) is hashed in the call, which waits for that; later its copy is hashed, too. If the \
+                  hashes differ, that version fails, and the error names the region.",
     },
     Key {
         name: "threaded",
         task: Task::Backend,
         values: "true or false",
         role: Role::Default("false"),
-        meaning: "With mode = async: start no veloc-backend. Then what is in no file yet is lost if the \
-                  application is killed.",
+        meaning: "With mode = async: no veloc-backend is started. If the application is killed, checkpoints that are \
+                  in no file yet are lost.",
     },
     Key {
         name: "watchdog_interval",
@@ -380,90 +375,84 @@ pub const KEYS: &[Key] = &[
         values: "seconds, at most 86400",
         role: Role::Default("5"),
         meaning: "Polling interval for dead clients, where the kernel does not report them; 0 counts as 1. A \
-                  veloc-backend that does not answer for so long, at least 3 and at most 60 seconds, is killed, and \
-                  another one started.",
+                  veloc-backend that is silent for so long (at least 3 s, at most 60 s) is killed, and another one is \
+                  started.",
     },
     Key {
         name: "max_parallelism",
         task: Task::Backend,
         values: "whole number, at most 1024",
         role: Role::Default("0"),
-        meaning: "For how many jobs that have ended veloc-backend writes at a time; 0: as many as \
-                  there are processors.",
+        meaning: "For how many ended processes veloc-backend writes at a time; 0: as many as there are processors.",
     },
     Key {
         name: "gpu_chunk_size",
         task: Task::Preparation,
         values: "auto, or size, more than 0",
         role: Role::Default("auto"),
-        meaning: "How much device memory is mapped into the device cache at a time. auto: what the cache begins with in \
-                  pieces of 4 GiB, and 128 MiB at a time where so much is not to be had and when it grows.",
+        meaning: "How much device memory is mapped into the device cache at a time. auto: the initial cache 4 GiB at a \
+                  time, or 128 MiB where 4 GiB cannot be had; a growing cache 128 MiB at a time.",
     },
     Key {
         name: "touch",
         task: Task::Preparation,
         values: "auto, sequential or concurrent",
         role: Role::Default("auto"),
-        meaning: "When the pages of the host cache are touched: only while no flush runs (sequential), \
-                  always (concurrent), or as measured rates suggest (auto).",
+        meaning: "When the pages of the host cache are touched. sequential: only while no flush runs. concurrent: \
+                  always. auto: as the measured rates suggest.",
     },
     Key {
         name: "touch_threads",
         task: Task::Preparation,
         values: "0 to 256",
         role: Role::Default("0"),
-        meaning:
-            "The number of threads that touch the pages of the host cache; 0 lets the library \
-                  choose.",
+        meaning: "The number of threads that touch the pages of the host cache; 0: the library chooses.",
     },
     Key {
         name: "host_capture",
         task: Task::Preparation,
         values: "auto, copy, protect or fork",
         role: Role::Default("copy"),
-        meaning: "How VELOC_Checkpoint takes host memory: the call copies it (copy); it is protected \
-                  against writes until a worker has copied it (protect: the call takes milliseconds for \
-                  each GiB, and what the application is about to write is copied first); or a \
-                  copy-on-write child of the process copies it (fork: the call takes 20 to 30 ms for each \
-                  GiB, and each page that the application writes meanwhile 3 to 4 us). If the process is killed, versions \
-                  that protect has not copied yet are lost. auto chooses for each checkpoint, and never promises less than \
-                  copy. See the guide, Checkpoints that barely stop the application.",
+        meaning: "How VELOC_Checkpoint takes host memory. copy: the call copies it. protect: the memory is protected \
+                  against writes until a worker has copied it; the call takes milliseconds for each GiB, and a page \
+                  that the application is about to write is copied first. fork: a copy-on-write child of the process \
+                  copies it; the call takes 20 to 30 ms for each GiB, and each page that the application writes \
+                  meanwhile 3 to 4 us. auto: chooses for each checkpoint, and never promises less than copy. If the \
+                  process is killed, versions that protect has not copied yet are lost. See the guide, Checkpoints \
+                  that barely stop the application.",
     },
     Key {
         name: "touch_method",
         task: Task::Preparation,
         values: "auto, populate or write",
         role: Role::Default("auto"),
-        meaning:
-            "How pages are touched: by madvise(MADV_POPULATE_WRITE), during which no thread of the \
-                  process can map memory (populate), or by a write to each (write); auto writes, unless \
-                  vm.overcommit_memory is 2.",
+        meaning: "How pages are touched. populate: by madvise(MADV_POPULATE_WRITE), during which no thread of the \
+                  process can map memory. write: by a write to each page. auto: write, unless vm.overcommit_memory is \
+                  2.",
     },
     Key {
         name: "huge_pages",
         task: Task::Preparation,
         values: "true or false",
         role: Role::Default("true"),
-        meaning: "Ask for transparent huge pages under the host cache, or take those that were set \
-                  aside (vm.nr_hugepages) where it is shared with veloc-backend.",
+        meaning: "Ask for huge pages under the host cache: transparent ones, or, where the cache is shared with \
+                  veloc-backend, those that were set aside (vm.nr_hugepages).",
     },
     Key {
         name: "pin",
         task: Task::Preparation,
         values: "serial, parallel, off or chunked",
         role: Role::Default("chunked"),
-        meaning:
-            "How the host cache is registered with the driver: each chunk as soon as it is touched, one \
-                  process of the node at a time (chunked); once all pages are touched, one process at a time \
-                  (serial) or all at once (parallel); not at all (off).",
+        meaning: "How the host cache is registered with the driver. chunked: each chunk as soon as it is touched, one \
+                  process of the node at a time. serial: once all pages are touched, one process at a time. parallel: \
+                  likewise, but all processes at once. off: not at all.",
     },
     Key {
         name: "pin_chunk_size",
         task: Task::Preparation,
         values: "size, more than 0 and at most 1G",
         role: Role::Default("8M"),
-        meaning:
-            "How much host memory one registration covers; copies and launches of kernels wait while one runs.",
+        meaning: "How much host memory one registration covers. Copies and launches of kernels wait while one runs.",
     },
     Key {
         name: "score_eviction",
@@ -594,8 +583,8 @@ const VARIABLES: [&str; 10] = [
     "VERIFY_REPLAY",
 ];
 
-/// The variable that `variable`, which begins with `VELOC_`, was probably meant to be, if it is none: other programs may
-/// have variables that begin so, but none nearly as ours.
+/// The variable that `variable`, which begins with `VELOC_`, was probably meant to be; none if it is one of ours. Other
+/// programs may have variables that begin so, but none that are nearly ours.
 pub(crate) fn meant(variable: &str) -> Option<String> {
     let name = variable.strip_prefix("VELOC_")?;
     let known = KEYS.iter().map(|key| key.name.to_ascii_uppercase());

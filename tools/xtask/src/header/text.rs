@@ -48,13 +48,12 @@ pub(super) const INCLUDES: &str = "\
 #include \"veloc/pmem.h\"
 
 /*
- * In the order in which a program meets them: the job, regions, checkpoints, restarts, hints of what
- * is read next, and the reason of an error. Adjoint computations and their schedules are in
- * veloc/adjoint.h, figures in veloc/metrics.h, arrays in persistent memory in veloc/pmem.h, the log of
- * messages in veloc-mpi.h.
+ * This header has, in the order in which a program meets them: the job, regions, checkpoints, restarts, hints of what
+ * is read next, and the reason of an error. Adjoint computations and their schedules are in veloc/adjoint.h, figures
+ * in veloc/metrics.h, arrays in persistent memory in veloc/pmem.h, the log of messages in veloc-mpi.h.
  *
- * VELOC_Init and VELOC_Init_options are declared where there is MPI. Define VELOC_NO_MPI to do
- * without; the library is the same.
+ * VELOC_Init and VELOC_Init_options are declared if there is an mpi.h. Define VELOC_NO_MPI to do without them; the
+ * library is the same.
  */
 #ifndef VELOC_NO_MPI
 #ifdef __has_include
@@ -83,8 +82,8 @@ extern \"C++\" { /* also where a program includes this header within extern \"C\
 #include <exception>
 
 /*
- * For programs that were written for VELOC's GPU prototype. The names are short and may be taken: define
- * VELOC_NO_SHORT_NAMES to do without them. One that is a macro already stays that.
+ * For programs that were written for VELOC's GPU prototype. If the program uses these short names itself, define
+ * VELOC_NO_SHORT_NAMES. A name that is a macro already stays that macro.
  */
 typedef int (*release_routine)();
 #ifndef VELOC_NO_SHORT_NAMES
@@ -171,9 +170,9 @@ static inline int VELOC_Prefetch_enqueue(const char *name, int version, int regi
 }
 
 /**
- * As VELOC_Cleanup with one argument. With `print_stats` it prints a line to standard output then, what the job
- * has done until then: `<<<<<===== n, bytes, checkpoint, restart, 0.0, 0.0 =====>>>>>`, the number of checkpoints,
- * their bytes, the seconds that VELOC_Checkpoint and VELOC_Restart have taken; the last two are for compression,
+ * As VELOC_Cleanup with one argument. With `print_stats` it then prints to standard output what the job has done so
+ * far: `<<<<<===== n, bytes, checkpoint, restart, 0.0, 0.0 =====>>>>>`. These are the number of checkpoints, their
+ * bytes, and the seconds that VELOC_Checkpoint and VELOC_Restart have taken; the last two stand for compression,
  * which the application does not wait for.
  */
 static inline int VELOC_Cleanup(const char *name, bool print_stats)
