@@ -345,7 +345,7 @@ static void refuse(void)
     REFUSED(VELOC_Adjoint_run(&bad), "mtbf = 0");
     bad.mtbf = 100;
     REFUSED(VELOC_Adjoint_run(&bad), "turn_cost = 0");
-    BAD(rule = 4, "VELOC_RULE_MIXED and VELOC_Adjoint_run exclude each other");
+    BAD(rule = 4, "VELOC_Adjoint_run does not take VELOC_RULE_MIXED");
     BAD(rule = 5, "rule 5");
     BAD(flags = 2, "flags are 2");
     BAD(rule = -1, "rule -1");

@@ -195,7 +195,7 @@ fn deltas_are_not_compressed() {
     let job = Job::new(&format!("{KEYS}incremental = true\n"));
     let ended = job.run("bounded", "").end();
     assert!(
-        ended.stdout.contains("with incremental = true regions are not compressed"),
+        ended.stdout.contains("compression does not go with incremental = true"),
         "{}",
         ended.stdout
     );
