@@ -158,7 +158,7 @@ static void refusals()
              if (!c->checkpoint_wait())
                  throw std::runtime_error(VELOC_Last_error());
          },
-         "function that it has called"},
+         "a serializer, deserializer, release routine or invariant must not call the library"},
         // What is written behind a failure is lost.
         {[](std::ostream &out) {
              out.seekp(-1);

@@ -104,7 +104,7 @@ static void loop_of_revolve(int64_t steps, int64_t snaps)
     check = snaps;
     EQUAL(VELOC_Revolve(&check, &capo, &fine, snaps, &info), VELOC_ACTION_ERROR);
     EQUAL(info, 11);
-    CHECK(strstr(VELOC_Last_error(), "beyond the slots") != NULL);
+    CHECK(strstr(VELOC_Last_error(), "check must be less than snaps") != NULL);
     EQUAL(VELOC_Revolve(NULL, &capo, &fine, snaps, &info), VELOC_ACTION_ERROR);
     EQUAL(VELOC_Numforw(-3, snaps), -1);
     CHECK(strstr(VELOC_Last_error(), "steps = -3") != NULL);

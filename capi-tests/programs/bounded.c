@@ -228,7 +228,7 @@ static void refuse(void)
     REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, NAN), "region 0|bound|NaN");
     REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, INFINITY), "region 0|bound|inf");
     REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8 | VELOC_COMPRESS_RELATIVE, 1e-4), "region 0|bound|below one bit");
-    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_LOSSLESS, 1e-3), "region 0|bound is 0.001|without loss it is 0");
+    REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_LOSSLESS, 1e-3), "region 0|bound is 0.001|LOSSLESS it must be 0");
     REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_LOSSLESS | VELOC_COMPRESS_RELATIVE, 0), "region 0|mode is 320");
     REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8, -1e-300), "region 0|bound -1e-300 ");
     REFUSED(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_8 | VELOC_COMPRESS_RELATIVE, 1), "region 0|bound 1.0 is not below 1");

@@ -80,14 +80,14 @@ static void change_checkpoints(void)
     OK(VELOC_Mem_protect(3, more, CELLS, 8));
     for (i = 0; i < NAMES; i++) {
         for (version = 0; version < 9; version += 4) {
-            REFUSED(VELOC_Checkpoint(names[i], version), "\"meddle\" is under way|its own|version");
-            REFUSED(VELOC_Checkpoint_begin(names[i], version), "under way|its own|version");
-            REFUSED(VELOC_Restart(names[i], version), "under way|its own|version");
-            REFUSED(VELOC_Restart_begin(names[i], version), "under way|its own|version");
+            REFUSED(VELOC_Checkpoint(names[i], version), "\"meddle\" is under way|belongs to it|version");
+            REFUSED(VELOC_Checkpoint_begin(names[i], version), "under way|belongs to it|version");
+            REFUSED(VELOC_Restart(names[i], version), "under way|belongs to it|version");
+            REFUSED(VELOC_Restart_begin(names[i], version), "under way|belongs to it|version");
         }
-        REFUSED(VELOC_Cleanup(names[i]), "under way|its own");
+        REFUSED(VELOC_Cleanup(names[i]), "under way|belongs to it");
     }
-    REFUSED(VELOC_Adjoint_discard("meddle"), "\"meddle\" is under way|its own");
+    REFUSED(VELOC_Adjoint_discard("meddle"), "\"meddle\" is under way|belongs to it");
     /* Others are the application's. */
     OK(VELOC_Checkpoint("other", 1));
     OK(VELOC_Restart("other", 1));
@@ -163,7 +163,7 @@ static int protect(void *user)
     for (i = 0; i < NAMES && !options_alone; i++) {
         REFUSED(VELOC_Region_clear(names[i]), "under way");
         REFUSED(VELOC_Region_unprotect(INT32_MIN, names[i]), "under way");
-        REFUSED(VELOC_Checkpoint(names[i], 1), "its own");
+        REFUSED(VELOC_Checkpoint(names[i], 1), "belongs to it");
     }
     if (!options_alone)
         REFUSED(VELOC_Region_protect(3, more, 1, 8, names[2]), "\"meddle.hashes\" is no memory");

@@ -304,7 +304,7 @@ static void limit(void)
         }
         OK(VELOC_Checkpoint("x", version));
         if (version == 4) {
-            REFUSED(VELOC_Checkpoint_wait(), "\"x\" version 4|cannot be restored without it");
+            REFUSED(VELOC_Checkpoint_wait(), "\"x\" version 4|that are deltas of it cannot be restored");
             REFUSED(VELOC_Restart("x", version), "could not be written to a file");
             OK(setrlimit(RLIMIT_FSIZE, &none));
         }

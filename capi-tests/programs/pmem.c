@@ -86,7 +86,7 @@ static int never_holds(int64_t iteration, const double *scalars, int n, void *co
 {
     (void)scalars, (void)n, (void)context;
     /* The library is not to be called from here. */
-    REFUSED(VELOC_Checkpoint("x", 1), "called by a function");
+    REFUSED(VELOC_Checkpoint("x", 1), "invariant must not call the library");
     return iteration % 2 ? VELOC_INVARIANT_FAILS : VELOC_INVARIANT_UNKNOWN;
 }
 
@@ -160,7 +160,7 @@ static void refused(void)
 
     REFUSED(VELOC_Pmem_mark(pmem, -1, NULL, 0), "-1");
     REFUSED(VELOC_Pmem_mark(pmem, INT64_MAX, NULL, 0), "iteration 9223372036854775807|too large");
-    REFUSED(VELOC_Pmem_mark(pmem, 0, NULL, 2), "2 scalars at a NULL pointer");
+    REFUSED(VELOC_Pmem_mark(pmem, 0, NULL, 2), "2 scalars are given, but the pointer to them is NULL");
     REFUSED(VELOC_Pmem_mark(pmem, 0, scalars, 6), "6 scalars");
     REFUSED(VELOC_Pmem_mark(pmem, 0, scalars, -6), "-6");
     REFUSED(VELOC_Pmem_mark(NULL, 0, NULL, 0), "pmem is NULL");

@@ -97,13 +97,13 @@ static void wrong_uses(void)
     REFUSED(VELOC_Schedule_set_resilience_distance(schedule, 19), "95 of the 100 steps|20");
     REFUSED(VELOC_Schedule_set_resilience_distance(schedule, 0), "resilience distance 0: it is 1 or more");
     REFUSED(VELOC_Schedule_set_adjoint_distance(schedule, -2), "adjoint distance -2: it is 1 or more");
-    REFUSED(VELOC_Schedule_set_rule(schedule, 5), "rule 5: it is one of VELOC_RULE_*, 0 to 4");
+    REFUSED(VELOC_Schedule_set_rule(schedule, 5), "rule 5: it must be one of VELOC_RULE_*, 0 to 4");
     REFUSED(VELOC_Schedule_set_failures(schedule, 0, 1, 1), "mtbf = 0");
     REFUSED(VELOC_Schedule_set_failures(schedule, 1, 0, 1), "write_cost = 0: it is a finite number");
     REFUSED(VELOC_Schedule_set_failures(schedule, NAN, 1, 1), "mtbf = NaN");
     REFUSED(VELOC_Schedule_set_failures(schedule, 1e300, 1e300, 1), "mtbf = 1e300 and write_cost = 1e300");
     REFUSED(VELOC_Schedule_least_distance(schedule, NULL), "NULL");
-    REFUSED(VELOC_Schedule_resume(schedule, beyond, 2, -1), "state 101 of slot 1: the states are 0 to 100");
+    REFUSED(VELOC_Schedule_resume(schedule, beyond, 2, -1), "state 101 of slot 1: it must be 0 to 100");
     REFUSED(VELOC_Schedule_resume(schedule, negative, 2, -1), "state -7 of slot 0");
     REFUSED(VELOC_Schedule_resume(schedule, fit, 3, 101), "state 101 of the stored adjoint");
     REFUSED(VELOC_Schedule_resume(schedule, fit, 3, -2), "state -2 of the stored adjoint");

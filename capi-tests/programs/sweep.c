@@ -330,12 +330,12 @@ static void refuse(void)
     BAD(slots = -1, "slots = -1");
     BAD(slots = INT64_MAX, "slots = 9223372036854775807");
     BAD(steps = INT64_MAX, "steps = 9223372036854775807");
-    BAD(resilience_distance = -1, "resilience_distance = -1: it is 0, for any number of steps, or more");
+    BAD(resilience_distance = -1, "resilience_distance = -1: it must be 0 (any number of steps) or more");
     BAD(resilience_distance = 1, "resilience distance of 1");
-    BAD(adjoint_distance = -3, "adjoint_distance = -3: it is 0, for the resilience distance, or more");
-    BAD(mtbf = 100, "write_cost = 0: mtbf, write_cost and turn_cost are");
+    BAD(adjoint_distance = -3, "adjoint_distance = -3: it must be 0 (the resilience distance) or more");
+    BAD(mtbf = 100, "write_cost = 0: mtbf, write_cost and turn_cost must be");
     BAD(mtbf = -INFINITY, "mtbf = -inf: ");
-    BAD(turn_cost = NAN, "mtbf = 0: mtbf, write_cost and turn_cost are");
+    BAD(turn_cost = NAN, "mtbf = 0: mtbf, write_cost and turn_cost must be");
     bad = what;
     bad.mtbf = bad.write_cost = bad.turn_cost = 100;
     REFUSED(VELOC_Adjoint_run(&bad), "adjoint_distance = 12 and mtbf = 100");
@@ -345,7 +345,7 @@ static void refuse(void)
     REFUSED(VELOC_Adjoint_run(&bad), "mtbf = 0");
     bad.mtbf = 100;
     REFUSED(VELOC_Adjoint_run(&bad), "turn_cost = 0");
-    BAD(rule = 4, "VELOC_RULE_MIXED and VELOC_Adjoint_run exclude each other");
+    BAD(rule = 4, "VELOC_Adjoint_run does not take VELOC_RULE_MIXED");
     BAD(rule = 5, "rule 5");
     BAD(flags = 2, "flags are 2");
     BAD(rule = -1, "rule -1");

@@ -117,7 +117,7 @@ static int forward(void *user, int64_t from, int64_t to)
 {
     (void)user;
     if (refuses)
-        REFUSED(VELOC_Adjoint_compress(0, VELOC_COMPRESS_NONE, 0), "region 0|stays as it was protected");
+        REFUSED(VELOC_Adjoint_compress(0, VELOC_COMPRESS_NONE, 0), "region 0|is compressed cannot change any more");
     get();
     for (; from < to; from++, computed++)
         step_forward(field);

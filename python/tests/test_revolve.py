@@ -577,8 +577,8 @@ class Refused(WithFolder):
         for arguments, said in (
             ({"n_timesteps": None}, "n_timesteps is None"),
             ({"compression_params": {"scheme": "zfp"}}, "'zfp'"),
-            ({"n_disk_checkpoints": 2}, "no directory"),
-            ({"adjoint": [numpy.zeros(3)]}, "no directory"),
+            ({"n_disk_checkpoints": 2}, "n_disk_checkpoints is 2, but directory is missing"),
+            ({"adjoint": [numpy.zeros(3)]}, "adjoint is given, but directory is missing"),
             ({"job": object(), "directory": "x"}, "a job is given"),
             ({"tag": 2**70}, "tag is 1180591620717411303424"),
         ):

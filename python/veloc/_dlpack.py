@@ -95,7 +95,7 @@ def describe(what: Any) -> Tensor:
     elif _is_valid(capsule, b"dltensor"):
         tensor = _Tensor.from_address(_pointer(capsule, b"dltensor"))
     else:
-        raise TypeError(f"what __dlpack__ of a {type(what).__name__} gives is no tensor")
+        raise TypeError(f"__dlpack__ of a {type(what).__name__} does not return a tensor")
     if flags & _IS_COPIED:
         raise ValueError(f"the {type(what).__name__} hands over a copy of its memory")
     bits = tensor.bits * tensor.lanes

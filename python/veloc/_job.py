@@ -36,7 +36,7 @@ class _Failure:
         """To be called when the call that tries again has succeeded: raises what is lost."""
         if not self.can_be_tried_again:
             raise self.error
-        warnings.warn(f"{self.error}; it was tried again, and is done", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{self.error}; a second attempt has succeeded", RuntimeWarning, stacklevel=3)
 
 
 class Job:
@@ -352,7 +352,7 @@ class Job:
     def _calls(self) -> Library:
         """The library, for this job: another may have begun since this one has ended."""
         if not self._end.alive:
-            raise Error(f"{self!r} has ended: no call belongs to it any more")
+            raise Error(f"{self!r} has ended: open another veloc.Job")
         return library()
 
     def _finalize_beside_an_error(self) -> None:

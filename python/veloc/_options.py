@@ -28,7 +28,7 @@ def start(
 ) -> None:
     """Starts the job of `Job(config, comm=comm, rank=rank, **options)`."""
     if comm is not None and rank is not None:
-        raise TypeError("comm and rank are given; over a communicator it says the rank")
+        raise TypeError("comm and rank are given; leave rank out, as the communicator says it")
     if comm is not None and not hasattr(comm, "py2f"):
         raise TypeError(f"comm is {comm!r}; it must be a communicator of mpi4py (with py2f)")
     if isinstance(config, Mapping):

@@ -106,7 +106,10 @@ class Region:
     def check_floats(self, id: int) -> None:
         """Raises TypeError if its elements are no floats, which alone have fewer bits within a bound."""
         if self.range.other is not None:
-            raise TypeError(f"region {id}: the elements of the array are {self.range.other}, and no floats with fewer bits come from these")
+            raise TypeError(
+                f"region {id}: the elements of the array are {self.range.other}; only float32 and float64 in "
+                "this machine's byte order can have fewer bits"
+            )
 
 
 class ObjectRegion:

@@ -151,7 +151,7 @@ class Pmem:
 
         kind = numpy.dtype(dtype)
         if kind.hasobject:
-            raise TypeError(f"{name}: objects ({kind}) are not found again in another process")
+            raise TypeError(f"{name}: an array of objects ({kind}) would be lost with this process; use numbers")
         extents = tuple(shape) if isinstance(shape, tuple) else (shape,)
         count = 1
         for extent in extents:
@@ -220,7 +220,7 @@ class Pmem:
         to restore for that (None: the arrays have it). Needs a job; collective under MPI
         (`VELOC_Pmem_restart`)."""
         if not Job.alive():
-            raise Error("there is no job, which has the checkpoints")
+            raise Error("there is no job: open the veloc.Job that has the checkpoints")
         iteration, version = ctypes.c_int64(), ctypes.c_int()
         self._checked(
             library().VELOC_Pmem_restart(

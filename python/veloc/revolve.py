@@ -149,11 +149,11 @@ class Revolver:
                 "alone has files that survive a crash"
             )
         if n_disk_checkpoints and directory is None and not diskstorage:
-            raise ValueError(f"n_disk_checkpoints is {n_disk_checkpoints}, and there is no directory")
+            raise ValueError(f"n_disk_checkpoints is {n_disk_checkpoints}, but directory is missing")
         if job is not None and (directory is not None or options):
             raise ValueError("a job is given: it has its own directories and options")
         if adjoint is not None and directory is None:
-            raise ValueError("adjoint is given, and there is no directory to store it in")
+            raise ValueError("adjoint is given, but directory is missing, in which it is stored")
         self.checkpoint = checkpoint
         self.fwd_operator, self.rev_operator = fwd_operator, rev_operator
         self.n_timesteps = n_timesteps

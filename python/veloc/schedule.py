@@ -199,7 +199,7 @@ class Schedule:
         if rule not in RULES:
             raise ValueError(f"rule is {rule!r}, not one of {', '.join(RULES)}")
         if adjoint_distance is not None and failures is not None:
-            raise ValueError("adjoint_distance and failures are given: the adjoint is stored by one")
+            raise ValueError("adjoint_distance and failures are given: only one says where the adjoint is stored")
         calls, handle = library(), ctypes.c_void_p()
         count = _count("slots", slots)
         if steps is None:

@@ -199,12 +199,12 @@ pub(super) fn protect_part(
 fn name_of(what: c_int, id: c_int) -> Result<String> {
     match (what, &*UNDER_WAY.lock()) {
         (_, None) => Err(Error::invalid(
-            "no adjoint computation is under way: this is for VELOC_Adjoint_run's callbacks",
+            "no adjoint computation is under way: only the callbacks of VELOC_Adjoint_run can make this call",
         )),
         (VELOC_ADJOINT_STATE, Some([states, _])) => Ok(states.clone()),
         (VELOC_ADJOINT_GRADIENT, Some([_, adjoints])) => Ok(adjoints.clone()),
         _ => Err(Error::invalid(format!(
-            "region {id}: what = {what}; VELOC_ADJOINT_STATE (0) and VELOC_ADJOINT_GRADIENT (1) exist"
+            "region {id}: what = {what}; it must be VELOC_ADJOINT_STATE (0) or VELOC_ADJOINT_GRADIENT (1)"
         ))),
     }
 }
@@ -287,7 +287,7 @@ impl RunUnderWay {
         match under_way {
             None => Ok(()),
             Some([name, _]) => Err(Error::invalid(format!(
-                "the adjoint computation \"{name}\" is under way: there is one at a time"
+                "the adjoint computation \"{name}\" is under way: a process runs only one at a time"
             ))),
         }
     }
@@ -336,15 +336,17 @@ unsafe fn whole(what: *const VELOC_Adjoint) -> Result<VELOC_Adjoint> {
     // SAFETY: not NULL, and the first member is there whatever the size.
     let size = unsafe { (*what).size };
     if !(FIRST_SIZE..NO_SIZE).contains(&size) || size % size_of::<u64>() != 0 {
-        return Err(Error::invalid(format!("size = {size}: VELOC_Adjoint has {KNOWN} bytes")));
+        return Err(Error::invalid(format!(
+            "size = {size}; it must be sizeof(VELOC_Adjoint), {KNOWN} bytes in this version"
+        )));
     }
     if size > KNOWN {
         // SAFETY: so many bytes are there, by the caller's promise.
         let more = unsafe { std::slice::from_raw_parts(what.add(1).cast::<u8>(), size - KNOWN) };
         if more.iter().any(|byte| *byte != 0) {
             return Err(Error::invalid(format!(
-                "size = {size}: this library knows {KNOWN} bytes of VELOC_Adjoint, and members behind \
-                 them are not zero"
+                "size = {size}, but this library knows only {KNOWN} bytes of VELOC_Adjoint, and members behind them \
+                 are not zero: set those to 0, or use a newer library"
             )));
         }
     }
@@ -369,23 +371,23 @@ unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(AdjointSettings, Cal
     let Some((rule, _)) = rule else {
         let text = match what.rule {
             VELOC_RULE_MIXED => {
-                "VELOC_RULE_MIXED and VELOC_Adjoint_run exclude each other: a crash would \
-                                 leave records of single steps, from which no run can go on"
+                "VELOC_Adjoint_run does not take VELOC_RULE_MIXED: a crash would leave records of single steps, from \
+                 which no run can go on"
                     .to_owned()
             }
-            rule => format!("rule {rule}: it is one of VELOC_RULE_*, 0 to 3"),
+            rule => format!("rule {rule}: it must be one of VELOC_RULE_*, 0 to 3"),
         };
         return Err(Error::invalid(text));
     };
     if what.flags & !VELOC_VERIFY_REPLAY != 0 {
         return Err(Error::invalid(format!(
-            "the flags are {}; 0 and VELOC_VERIFY_REPLAY (1) exist",
+            "the flags are {}; they must be 0 or VELOC_VERIFY_REPLAY (1)",
             what.flags
         )));
     }
     let limit = (what.time_limit != 0.0).then(|| Duration::try_from_secs_f64(what.time_limit));
     let limit = limit.transpose().map_err(|_| {
-        let text = "it is 0 (none) or more, and at most 1.8e19";
+        let text = "it must be 0 (no limit) or more, and at most 1.8e19";
         Error::invalid(format!("time_limit = {} seconds: {text}", what.time_limit))
     })?;
     let failures = [what.mtbf, what.write_cost, what.turn_cost];

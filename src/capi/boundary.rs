@@ -69,7 +69,7 @@ pub(super) fn guarded<T>(call: &str, body: impl FnOnce() -> Result<T>) -> Result
         match prints(&error) {
             true if again < OFTEN => say(&error),
             true if is_power_of_ten(again + 1) => say(&error.clone().followed_by(format_args!(
-                "this is the {}th error like it, and the {}th is the next that is printed",
+                "{} errors like this one have occurred; the {}th is the next that is printed",
                 again + 1,
                 10 * (again + 1)
             ))),
@@ -204,8 +204,7 @@ fn check_caller() -> Result<()> {
 pub(super) fn refuse_within_callbacks() -> Result<()> {
     if IN_CALLBACK.get() {
         return Err(Error::invalid(
-            "the library was called by a function that it has called itself (a serializer, \
-             deserializer, release routine or invariant)",
+            "a serializer, deserializer, release routine or invariant must not call the library, which waits for it",
         ));
     }
     Ok(())
@@ -242,7 +241,9 @@ pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()>
     check_caller()?;
     let mut client = CLIENT.lock();
     if client.is_some() {
-        return Err(Error::invalid("the library was initialised already, and not yet finalized"));
+        return Err(Error::invalid(
+            "the library is initialised already: call VELOC_Finalize before another VELOC_Init",
+        ));
     }
     let started = client.insert(start()?);
     *ENGINE.lock() = Some(started.engine().handle());
@@ -260,7 +261,7 @@ fn hear_of_the_end(client: &Client) {
     let ask = |at_end: extern "C" fn()| {
         // SAFETY: the function is in this library, which is never unloaded.
         if unsafe { libc::atexit(at_end) } != 0 {
-            log::warn!("the end of the process will not be noticed");
+            log::warn!("atexit failed, so the library will not notice if the process ends without VELOC_Finalize");
         }
     };
     AT_EXIT.call_once(|| ask(at_exit));
@@ -348,14 +349,16 @@ pub(super) unsafe fn selection(mode: c_int, ids: *const c_int, count: c_int) -> 
     }
     if mode != super::VELOC_CKPT_SOME && mode != super::VELOC_CKPT_REST {
         return Err(Error::invalid(format!(
-            "the mode is {mode}; 0 (all), 1 (some), 2 (rest) exist"
+            "the mode is {mode}; it must be 0 (all), 1 (some) or 2 (rest)"
         )));
     }
     let Ok(count) = usize::try_from(count) else {
-        return Err(Error::invalid(format!("the number of ids is {count}")));
+        return Err(Error::invalid(format!("the number of ids is {count}; it must be 0 or more")));
     };
     if ids.is_null() && count > 0 {
-        return Err(Error::invalid(format!("{count} ids at a NULL pointer")));
+        return Err(Error::invalid(format!(
+            "{count} ids are given, but the pointer to them is NULL"
+        )));
     }
     let ids = if count == 0 {
         Vec::new()

@@ -241,7 +241,10 @@ pub unsafe extern "C" fn VELOC_Cxx_scratch(
         let scratch = config.scratch.unwrap_or_default();
         let bytes = scratch.as_os_str().as_bytes();
         if bytes.is_empty() || bytes.len() >= room {
-            return Err(Error::invalid(format!("{path}: scratch is {scratch:?}")));
+            return Err(Error::invalid(format!(
+                "{path}: scratch is {scratch:?}; it must have 1 to {} bytes",
+                room - 1
+            )));
         }
         // SAFETY: the path and its NUL fit into `room` bytes.
         unsafe {

@@ -154,5 +154,7 @@ fn beyond(what: &str, number: i64) -> Error {
 }
 
 fn size(id: c_int, what: &str, given: i64) -> Result<usize> {
-    usize::try_from(given).map_err(|_| Error::invalid(format!("region {id}: {what} is {given}")))
+    usize::try_from(given).map_err(|_| {
+        Error::invalid(format!("region {id}: {what} is {given}; it must be 0 or more"))
+    })
 }

@@ -83,7 +83,7 @@ pub unsafe extern "C" fn VELOC_Pmem_open(
             VELOC_CRASH_POWER => Survives::Power,
             _ => {
                 return Err(Error::invalid(format!(
-                    "crash = {crash}: 0 (process), 1 (power) and 2 (page) exist"
+                    "crash = {crash}; it must be 0 (process), 1 (power) or 2 (page)"
                 )))
             }
         };
@@ -239,8 +239,11 @@ unsafe fn find(
     if array.is_null() {
         return Err(Error::invalid("array is NULL"));
     }
-    let slots = u64::try_from(slots)
-        .map_err(|_| Error::invalid(format!("the array \"{name}\" would have {slots} slots")))?;
+    let slots = u64::try_from(slots).map_err(|_| {
+        Error::invalid(format!(
+            "the array \"{name}\" would have {slots} slots; it needs at least 1"
+        ))
+    })?;
     let slots =
         pmem.iterations.file().array_of(name, kind, element_bytes as u64, count as u64, slots)?;
     let mut arrays = pmem.arrays.lock();
@@ -305,11 +308,17 @@ pub unsafe extern "C" fn VELOC_Pmem_mark(
         let scalars = match usize::try_from(n) {
             Ok(0) => &[],
             Ok(_) if scalars.is_null() => {
-                return Err(Error::invalid(format!("{n} scalars at a NULL pointer")))
+                return Err(Error::invalid(format!(
+                    "{n} scalars are given, but the pointer to them is NULL"
+                )))
             }
             // SAFETY: not NULL; the rest is the caller's promise.
             Ok(n) => unsafe { std::slice::from_raw_parts(scalars, n) },
-            Err(_) => return Err(Error::invalid(format!("the number of scalars is {n}"))),
+            Err(_) => {
+                return Err(Error::invalid(format!(
+                    "the number of scalars is {n}; it must be 0 or more"
+                )))
+            }
         };
         pmem.iterations.file().mark(number, scalars)
     })
@@ -338,9 +347,9 @@ pub unsafe extern "C" fn VELOC_Pmem_flush(
         // SAFETY: the caller's promise.
         let pmem = unsafe { opened(pmem) }?;
         let start = address as u64;
-        let end = start
-            .checked_add(bytes as u64)
-            .ok_or_else(|| Error::invalid(format!("{bytes} bytes at {start:#x} are no memory")))?;
+        let end = start.checked_add(bytes as u64).ok_or_else(|| {
+            Error::invalid(format!("{bytes} bytes at {start:#x} would reach past the last address"))
+        })?;
         pmem.iterations.file().flush(&(start..end))
     })
 }

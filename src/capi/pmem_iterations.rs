@@ -300,8 +300,8 @@ impl Asked {
             VELOC_INVARIANT_FAILS => Ok(InvariantAnswer::Fails),
             VELOC_INVARIANT_UNKNOWN => Ok(InvariantAnswer::Unknown),
             _ => Err(Error::invalid(format!(
-                "the invariant \"{}\" answered {answer} for iteration {iteration}: 1 (holds), 0 (fails) and -1 \
-                 (unknown) exist",
+                "the invariant \"{}\" answered {answer} for iteration {iteration}; it must answer 1 (holds), 0 \
+                 (fails) or -1 (unknown)",
                 self.name
             ))),
         }

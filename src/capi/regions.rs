@@ -115,7 +115,9 @@ pub(super) unsafe fn entries<'a, T>(list: *const T, n: usize) -> Result<&'a [T]>
         return Ok(&[]);
     }
     if list.is_null() || n > isize::MAX as usize / size_of::<T>() {
-        return Err(Error::invalid(format!("{n} entries at {list:p} are no list")));
+        return Err(Error::invalid(format!(
+            "a list of {n} entries cannot be at {list:p}: the pointer is NULL, or the number too large"
+        )));
     }
     // SAFETY: not NULL, and not longer than memory can be; the rest is the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts(list, n) })
@@ -221,8 +223,8 @@ fn protect(
                 client.engine().telemetry().degrade(
                     "flags",
                     format_args!(
-                        "region {id}: the flags are {flags}, which is neither VELOC_DEFAULT nor \
-                         VELOC_READ_ONLY: it is captured in the call"
+                        "region {id}: the flags are {flags}, neither VELOC_DEFAULT nor VELOC_READ_ONLY: they count \
+                         as VELOC_DEFAULT"
                     ),
                 );
             }
@@ -258,7 +260,8 @@ pub extern "C" fn VELOC_Mem_capture(id: c_int, mode: c_int) -> c_int {
                     Some(format!("_{} ({})", row.word.to_uppercase(), row.number?))
                 });
                 return Err(Error::invalid(format!(
-                    "region {id}: the mode is {mode}; there are VELOC_CAPTURE_AUTO ({VELOC_CAPTURE_AUTO}) and {}",
+                    "region {id}: the mode is {mode}; it must be VELOC_CAPTURE_AUTO ({VELOC_CAPTURE_AUTO}) or one of \
+                     {}",
                     known.collect::<Vec<_>>().join(", ")
                 )));
             }
@@ -301,7 +304,7 @@ pub extern "C" fn VELOC_Mem_compress(id: c_int, mode: c_int, bound: f64) -> c_in
         let set = with_client(|client| client.protecting().set_compression(None, id, how));
         set.map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
-                error.followed_by("the state of an adjoint run has VELOC_Adjoint_compress")
+                error.followed_by("for the state of an adjoint run call VELOC_Adjoint_compress")
             }
             _ => error,
         })
@@ -315,8 +318,8 @@ pub(super) fn compression(id: c_int, mode: c_int, bound: f64) -> Result<Option<E
         VELOC_COMPRESS_LOSSLESS if bound == 0.0 => Some(Encoding::Lossless),
         VELOC_COMPRESS_LOSSLESS => {
             return Err(Error::invalid(format!(
-                "region {id}: the error bound is {bound:?}; without loss it is 0"
-            )))
+            "region {id}: the error bound is {bound:?}; with VELOC_COMPRESS_LOSSLESS it must be 0"
+        )))
         }
         mode => {
             let bits = match mode & !VELOC_COMPRESS_RELATIVE {
@@ -325,9 +328,9 @@ pub(super) fn compression(id: c_int, mode: c_int, bound: f64) -> Result<Option<E
                 VELOC_COMPRESS_16 => Bits::Sixteen,
                 _ => {
                     return Err(Error::invalid(format!(
-                        "region {id}: the mode is {mode}; there are VELOC_COMPRESS_NONE (0), _LOSSLESS \
-                         ({VELOC_COMPRESS_LOSSLESS}), _8 (8), _12 (12) and _16 (16), to which _RELATIVE \
-                         ({VELOC_COMPRESS_RELATIVE}) may be added"
+                        "region {id}: the mode is {mode}; it must be VELOC_COMPRESS_NONE (0), _LOSSLESS \
+                         ({VELOC_COMPRESS_LOSSLESS}), _8 (8), _12 (12) or _16 (16); _RELATIVE \
+                         ({VELOC_COMPRESS_RELATIVE}) may be added to the last three"
                     )))
                 }
             };

@@ -190,8 +190,7 @@ pub extern "C" fn VELOC_Recover_size(id: c_int) -> c_int {
         let size = with_client(|client| client.recover_size(id))?;
         c_int::try_from(size).map_err(|_| {
             Error::invalid(format!(
-                "region {id} has {size} bytes, more than an int can say; use \
-                 VELOC_Recover_ckpt_size"
+                "region {id} has {size} bytes, more than an int can hold; use VELOC_Recover_ckpt_size"
             ))
         })
     });

@@ -69,9 +69,11 @@ pub unsafe extern "C" fn VELOC_Revolve(
                 ),
                 Wrong::TooManyStored => {
                     number = 11;
-                    format!("{values}: check is beyond the slots")
+                    format!("{values}: check must be less than snaps")
                 }
-                Wrong::Unknown => format!("{values}: that is not where the call before left off"),
+                Wrong::Unknown => {
+                    format!("{values}: these are not the values that the call before returned")
+                }
             })
         })?;
         // SAFETY: not NULL, and the caller's promise.
@@ -106,7 +108,9 @@ pub extern "C" fn VELOC_Maxrange(ss: i64, tt: i64) -> i64 {
     or_minus_one("VELOC_Maxrange", || {
         let (slots, repetitions) = (natural("ss", ss)?, natural("tt", tt)?);
         revolve::maxrange(slots, repetitions).ok_or_else(|| {
-            Error::invalid(format!("ss = {ss}, tt = {tt}: the number of steps does not fit"))
+            Error::invalid(format!(
+                "ss = {ss}, tt = {tt}: the number of steps does not fit into 64 bits"
+            ))
         })
     })
 }
@@ -159,7 +163,7 @@ fn forward_steps(steps: i64, snaps: i64) -> Result<i64> {
     let (l, c) = (natural("steps", steps)?, natural("snaps", snaps)?);
     revolve::numforw(l, c).ok_or_else(|| {
         Error::invalid(format!(
-            "steps = {steps}, snaps = {snaps}: 1 to {MAX_STEPS} are possible, and numbers that fit"
+            "steps = {steps}, snaps = {snaps}: both must be 1 to {MAX_STEPS}, and the result must fit into 64 bits"
         ))
     })
 }

@@ -253,7 +253,7 @@ fn survived(state: i64, steps: u64, place: impl Fn() -> String) -> Result<Option
         Ok(state) if state <= most => Ok(Some(state)),
         Err(_) if state == -1 => Ok(None),
         _ => Err(Error::invalid(format!(
-            "state {state} of {}: the states are 0 to {most}, and -1 is none",
+            "state {state} of {}: it must be 0 to {most}, or -1 for none",
             place()
         ))),
     }
@@ -387,7 +387,7 @@ pub unsafe extern "C" fn VELOC_Schedule_pack(
         if room < packed.len() {
             let needed = packed.len();
             return Err(Error::invalid(format!(
-                "{needed} bytes are needed, there is room for {room}"
+                "the schedule has {needed} bytes, but there is room for {room}"
             )));
         }
         // SAFETY: there is room, and the bytes are new.

@@ -140,7 +140,7 @@ pub unsafe extern "C" fn VELOC_Schedule_set_rule(
             Some((known, _)) => course?.set_rule(*known).map_err(schedule_error),
             None => {
                 let text =
-                    format!("rule {rule}: it is one of VELOC_RULE_*, 0 to {VELOC_RULE_MIXED}");
+                    format!("rule {rule}: it must be one of VELOC_RULE_*, 0 to {VELOC_RULE_MIXED}");
                 Err(Error::invalid(text))
             }
         }

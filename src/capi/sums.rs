@@ -205,7 +205,7 @@ fn check(rows: usize, columns: usize, stride: usize, null: bool) -> Result<()> {
     let fits = stride.checked_mul(rows).is_some_and(|words| words <= isize::MAX as usize / 8);
     if null || rows == 0 || columns == 0 || stride < columns || !fits {
         return Err(Error::invalid(format!(
-            "a matrix of {rows} rows and {columns} columns, {stride} words apart{}",
+            "there is no matrix of {rows} rows and {columns} columns, {stride} words apart{}",
             if null { ", at a NULL pointer" } else { "" }
         )));
     }

@@ -105,7 +105,11 @@ fn without_room_device_memory_is_taken_as_it_is() {
     let job = Job::new(KEYS);
     // Two buffers are there.
     let ended = job.run_device("bounded", "device=1 room=3").succeed();
-    assert!(ended.stderr.contains("for compressing there"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("on the device for compressing or decoding a region"),
+        "{}",
+        ended.stderr
+    );
     job.run("bounded", "").succeed();
     job.run_device("bounded", "device=1 take=0 room=1").succeed();
 }
@@ -195,7 +199,7 @@ fn deltas_are_not_compressed() {
     let job = Job::new(&format!("{KEYS}incremental = true\n"));
     let ended = job.run("bounded", "").end();
     assert!(
-        ended.stdout.contains("with incremental = true regions are not compressed"),
+        ended.stdout.contains("compression does not go with incremental = true"),
         "{}",
         ended.stdout
     );

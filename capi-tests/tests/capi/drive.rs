@@ -77,7 +77,7 @@ fn a_drive_that_cannot_be_had_is_an_error() {
     };
     let plain = |_: &Job, run: Run| run;
     refused(Path::new("/dev/shm"), "1M", "in memory", &plain);
-    refused(&place.path().join("missing"), "1M", "cannot be had", &plain);
+    refused(&place.path().join("missing"), "1M", "its kind cannot be determined", &plain);
     refused(Path::new("/dev/null"), "1M", "neither a directory nor a block device", &plain);
     refused(place.path(), "1B", "less than one block", &plain);
     let full = |job: &Job, run: Run| {
@@ -87,7 +87,7 @@ fn a_drive_that_cannot_be_had_is_an_error() {
     refused(
         place.path(),
         "1M",
-        "drive_size is 1 MiB (1048576 bytes), and it cannot have as much",
+        "drive_size is 1 MiB (1048576 bytes), and there is no room for as much",
         &full,
     );
 }

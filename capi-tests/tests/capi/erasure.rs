@@ -139,7 +139,7 @@ fn one_lost(mpi: &'static Mpi, mode: &str) {
     let before = jobs.all();
     jobs.lose(2);
     let ended = jobs.good("case=restore expect=3");
-    assert!(ended.stderr.contains("it was rebuilt from those of numbers [0, 1, 3]"));
+    assert!(ended.stderr.contains("it was rebuilt from those of ranks [0, 1, 3]"));
     let version = |files: &BTreeMap<String, Vec<u8>>| {
         let of_3 = |(name, _): &(&String, &Vec<u8>)| name.contains("-3.dat");
         files.iter().filter(of_3).map(|(n, c)| (n.clone(), c.clone())).collect::<Vec<_>>()
@@ -151,7 +151,7 @@ fn one_lost(mpi: &'static Mpi, mode: &str) {
     jobs.lose(0);
     jobs.good("case=begin to=3");
     // Version 2 was not rebuilt for process 2, which therefore lacks two files.
-    jobs.refused(2, 2, "both files of number 0|both files of number 2");
+    jobs.refused(2, 2, "both files of rank 0|both files of rank 2");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn two_lost_directories_are_rebuilt() {
     jobs.lose(0);
     jobs.lose(3);
     jobs.lose(4);
-    jobs.refused(4, 3, "both files of number 0|both files of number 3|both files of number 4");
+    jobs.refused(4, 3, "both files of rank 0|both files of rank 3|both files of rank 4");
     jobs.good("case=restore expect=-1");
     assert!(before[1]["x-1-3.dat"] == files(&jobs.scratch(1))["x-1-3.dat"]);
 }

@@ -126,7 +126,7 @@ fn a_version_that_cannot_be_written() {
 fn many_regions() {
     let job = Job::new(&incremental("host_cache_size = 256M\n"));
     let ended = job.run("incremental", "many=1").succeed();
-    let said = ended.stderr.matches("of 1500 regions the 1024 largest are watched").count();
+    let said = ended.stderr.matches("of 1500 regions only the 1024 largest are watched").count();
     assert_eq!(said, usize::from(*TELLS), "{}", ended.stderr);
 }
 

@@ -370,7 +370,7 @@ fn an_error_of_mpi_ends_the_agreement() {
             let run = run.env("LD_PRELOAD", mpi_faults(mpi.compiler, &job.path("")));
             let ended = run.env("MPI_FAULT", fault).succeed();
             for words in
-                ["agree on nothing any more", "max_versions", "a persistent file of its own"]
+                ["no longer agree on versions", "max_versions", "a persistent file of its own"]
             {
                 assert!(ended.stderr.contains(words), "{fault}: {}", ended.stderr);
             }

@@ -48,10 +48,18 @@ fn what_it_does_not_go_with_is_told() {
 #[test]
 fn why_calls_wait_is_told() {
     for (keys, scenario, words) in [
-        ("gpu_cache_size = 64M", "unset", "no stream is handed over (VELOC_Set_stream)"),
+        (
+            "gpu_cache_size = 64M",
+            "unset",
+            "no stream was given whose order copies could follow (VELOC_Set_stream)",
+        ),
         ("gpu_cache_size = 0", "waits", "there is no device cache (gpu_cache_size)"),
         ("gpu_cache_size = 2M", "large", "does not fit the device cache (gpu_cache_size)"),
-        ("gpu_cache_size = 64M", "mixed", "queued work may use region 2 beside the device's"),
+        (
+            "gpu_cache_size = 64M",
+            "mixed",
+            "region 2 is managed or registered memory, which queued work may use, too",
+        ),
     ] {
         let job =
             Job::new(&format!("{FILES}{keys}\ngpu_chunk_size = 256K\nhost_cache_size = 64M\n"));

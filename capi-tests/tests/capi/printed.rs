@@ -46,7 +46,7 @@ fn errors_that_are_alike_are_counted() {
     let found = errors(&ended);
     let of = |text: &str| found.iter().filter(|(_, what)| what.contains(text)).count();
     assert_eq!((of("\"x\""), of("\"y\"")), (5, 2), "{}", ended.stderr);
-    for (at, words) in [(3, "the 10th error like it"), (4, "the 100th error like it")] {
+    for (at, words) in [(3, "10 errors like this one"), (4, "100 errors like this one")] {
         assert!(found[at].1.contains(words), "{}", ended.stderr);
     }
 }

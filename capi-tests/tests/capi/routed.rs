@@ -55,7 +55,7 @@ fn a_changed_file_is_found_by_the_search() {
         bytes[7] ^= 1;
         fs::write(job.path("own.2"), bytes).unwrap();
         let ended = job.run("script", "newest=x:1 reroute=x:1:DIR/own.1").succeed();
-        let said = ended.stderr.matches("has not the SHA-256").count();
+        let said = ended.stderr.matches("its SHA-256 is not the one in").count();
         assert_eq!(said, 1, "{}", ended.stderr);
     }
 }

@@ -116,7 +116,7 @@ fn a_limit_that_is_too_short_is_said() {
     let ended = job.run("sweep", "limit=1 slow=5").succeed();
     assert!(ended.stdout.contains("stopped\n"), "{}", ended.stdout);
     assert_eq!(ended.figure("computed"), 1);
-    let said = ended.stderr.matches("time_limit = 0.001 s is over with the first step").count();
+    let said = ended.stderr.matches("time_limit = 0.001 s was over after one step").count();
     assert_eq!(said, 1, "{}", ended.stderr);
     let ended = job.run("sweep", "stop=20").succeed();
     assert!(!ended.stderr.contains("time_limit"), "{}", ended.stderr);

@@ -145,5 +145,5 @@ fn states_that_do_not_fit_their_bits_are_told() {
     let ended = job.run("taylor", "bits=8 bound=1e-300").end();
     let said = format!("{}{}", ended.stdout, ended.stderr);
     assert!(said.contains("cannot be stored in slot"), "{said}");
-    assert!(said.contains("that have not fitted their bits"), "{said}");
+    assert!(said.contains("that do not fit their bits"), "{said}");
 }

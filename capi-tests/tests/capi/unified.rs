@@ -41,6 +41,6 @@ fn managed_memory_that_nobody_tells_of() {
     let job = Job::new(MEMORY);
     let run = job.run_device("unified", "forked");
     let ended = run.env("SOFTCUDA_FAIL", "cuMemRangeGetAttributes:1+=1").succeed();
-    let said = ended.stderr.matches("where managed memory is cannot be asked").count();
+    let said = ended.stderr.matches("the driver does not tell where managed memory is").count();
     assert_eq!(said, 1, "{}", ended.stderr);
 }

@@ -113,7 +113,10 @@ impl Adjoints {
     fn begin(&mut self, fine: u64) -> Result<i32> {
         let version = self.next;
         self.next = version.checked_add(1).ok_or_else(|| {
-            Error::invalid(format!("\"{}\" has no versions behind {version}", self.name))
+            Error::invalid(format!(
+                "\"{}\" has reached version {version}, the highest that is possible",
+                self.name
+            ))
         })?;
         for present in self.present.iter_mut().flatten() {
             present.insert(version);

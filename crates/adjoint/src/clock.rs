@@ -87,8 +87,8 @@ impl<'a> RunClock<'a> {
 fn too_short(limit: Duration, before: Duration, step: Duration) -> String {
     let [limit, before, step] = [limit, before, step].map(|time| time.as_secs_f64());
     format!(
-        "time_limit = {limit} s is over with the first step, which took {step:.3} s, {before:.3} s after the \
-         call: a job with this limit computes one step"
+        "time_limit = {limit} s was over after one step, which began {before:.3} s after the call and took {step:.3} \
+         s: each job with this limit computes only one step"
     )
 }
 
@@ -144,7 +144,8 @@ mod tests {
         let text =
             too_short(Duration::from_millis(20), Duration::ZERO, Duration::from_millis(1500));
         assert!(
-            text.contains("time_limit = 0.02 s is over with the first step, which took 1.500 s")
+            text.contains("time_limit = 0.02 s was over after one step,")
+                && text.contains("took 1.500 s:")
         );
     }
 }

@@ -16,7 +16,7 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
     pub(super) fn defer_failure(&mut self, done: Result<()>) -> Result<()> {
         match (done, &self.others.exchange) {
             (Err(error), Some(_)) => {
-                log::error!("{error}; the run ends as soon as all processes know");
+                log::error!("{error}; the run ends as soon as all processes know of it");
                 self.others.failure.get_or_insert((error, self.reached.computed));
                 Ok(())
             }
@@ -130,7 +130,8 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
                 patience.as_secs_f64(),
                 failure.rank
             ),
-            Err(error) => log::warn!("the others may not know of a failure: {error}"),
+            Err(error) => log::warn!("the other processes may not know that the adjoint computation has failed: \
+                                      {error}"),
         }
         None
     }

@@ -92,7 +92,7 @@ impl ProgressExchange {
     /// Frees the communicator. No exchange may be pending.
     pub(crate) fn end(self) {
         if let Err(error) = self.comm.free() {
-            log::warn!("a communicator of an adjoint computation remains: {error}");
+            log::warn!("the communicator of an adjoint computation cannot be freed: {error}");
         }
     }
 }

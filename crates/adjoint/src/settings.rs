@@ -126,19 +126,19 @@ impl AdjointSettings {
     /// 0 stands for a default in the C structure; negative numbers are errors.
     fn check_distances(&self) -> Result<()> {
         for (what, distance, zero) in [
-            ("resilience_distance", self.resilience, "0, for any number of steps, or more"),
-            ("adjoint_distance", self.adjoint, "0, for the resilience distance, or more"),
+            ("resilience_distance", self.resilience, "0 (any number of steps) or more"),
+            ("adjoint_distance", self.adjoint, "0 (the resilience distance) or more"),
         ] {
             if distance < 0 {
-                return Err(Error::invalid(format!("{what} = {distance}: it is {zero}")));
+                return Err(Error::invalid(format!("{what} = {distance}: it must be {zero}")));
             }
         }
         let Some(failures) = self.failures else { return Ok(()) };
         for (what, value) in AdjointSettings::LABELS[9..].iter().zip(failures) {
             if !(value.is_finite() && value > 0.0) {
                 return Err(Error::invalid(format!(
-                    "{what} = {value}: mtbf, write_cost and turn_cost are finite numbers of steps \
-                     above 0, or all three are 0"
+                    "{what} = {value}: mtbf, write_cost and turn_cost must be finite numbers of steps above 0, or \
+                     all three 0"
                 )));
             }
         }
@@ -156,7 +156,7 @@ impl AdjointSettings {
         let mut course = ConfiguredSchedule::new(self.steps, self.slots).map_err(schedule_error)?;
         if self.slots > i64::from(i32::MAX) {
             return Err(Error::invalid(format!(
-                "slots = {}: each is a version, and at most {} can be",
+                "slots = {}: each slot is a version, and at most {} are possible",
                 self.slots,
                 i32::MAX
             )));
@@ -170,7 +170,8 @@ impl AdjointSettings {
         match self.failures {
             Some([mtbf, ..]) if self.adjoint != 0 => {
                 return Err(Error::invalid(format!(
-                    "adjoint_distance = {} and mtbf = {mtbf}: the adjoint is stored by one or the other",
+                    "adjoint_distance = {} and mtbf = {mtbf}: one of them must be 0, as only one says where the \
+                     adjoint is stored",
                     self.adjoint
                 )));
             }
@@ -182,8 +183,7 @@ impl AdjointSettings {
         }
         if !durable && self.limit.is_some() {
             return Err(Error::invalid(
-                "a time limit, but nothing to go on from later: the job is ephemeral \
-                 (ephemeral = true)",
+                "time_limit is given, but an ephemeral job (ephemeral = true) leaves nothing to go on from",
             ));
         }
         Ok(if durable { storing } else { course })
@@ -228,8 +228,14 @@ mod tests {
             (|s| s.resilience = 19, "95 of the 100 steps"),
             (|s| s.steps = i64::MAX, "steps = 9223372036854775807: 1 to 281474976710656"),
             (|s| s.slots = i64::MIN, "slots = -9223372036854775808"),
-            (|s| s.resilience = -1, "resilience_distance = -1: it is 0, for any number of steps,"),
-            (|s| s.adjoint = -7, "adjoint_distance = -7: it is 0, for the resilience distance,"),
+            (
+                |s| s.resilience = -1,
+                "resilience_distance = -1: it must be 0 (any number of steps) or",
+            ),
+            (
+                |s| s.adjoint = -7,
+                "adjoint_distance = -7: it must be 0 (the resilience distance) or",
+            ),
             (|s| s.adjoint = i64::MIN, "adjoint_distance = -9223372036854775808"),
             (|s| s.failures = Some([-2.0, 1.0, 1.0]), "mtbf = -2"),
             (|s| s.failures = Some([f64::INFINITY, 1.0, 1.0]), "mtbf = inf: mtbf, write_cost and"),

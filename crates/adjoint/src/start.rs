@@ -66,7 +66,7 @@ pub(super) fn begin(
             for (name, what) in [(&settings.name, "state"), (&name_of_adjoints, "adjoint")] {
                 if !client.protecting().has_regions(name) {
                     return Err(Error::invalid(format!(
-                        "protect has protected no memory of the {what} (VELOC_Adjoint_protect)"
+                        "the callback protect has protected no memory of the {what} (VELOC_Adjoint_protect)"
                     )));
                 }
             }
@@ -151,7 +151,11 @@ pub(super) fn begin(
         });
         let removed =
             removed.map_err(|error| error.within("what an earlier run has left cannot be removed"));
-        all_succeeded(access, removed, "remove what it has of a run that not all have")?;
+        all_succeeded(
+            access,
+            removed,
+            "remove its part of a run that other processes do not have",
+        )?;
     }
     Ok(StartedRun { course, of, states, adjoints, hashes, found, common, replay, exact })
 }
@@ -189,8 +193,8 @@ fn protect(
     let exact = stored == whole;
     if !exact && settings.verify {
         return Err(Error::invalid(
-            "VELOC_VERIFY_REPLAY, and states that are compressed (VELOC_Adjoint_compress): what is computed from a \
-             compressed state is not the same again",
+            "VELOC_VERIFY_REPLAY does not go with states that are compressed (VELOC_Adjoint_compress): steps from a \
+             compressed state do not give the same bytes again",
         ));
     }
     let slots = slots_in_room(settings, whole, stored);
@@ -216,12 +220,12 @@ fn tell_what_is_saved(
     let before = settings.course(false).map(|course| steps(&course));
     let saves = match (before, steps(course)) {
         (Ok(Ok(before)), Ok(now)) => {
-            format!(": {now} forward steps, where as they are it would be {before}")
+            format!(": {now} forward steps instead of {before}")
         }
         _ => String::new(),
     };
     log::info!(
-        "\"{name}\": a compressed state has {bytes} bytes, so that where {slots} had room, {have} have{saves}"
+        "\"{name}\": a compressed state has {bytes} bytes, so there are {have} slots in the room of {slots}{saves}"
     );
 }
 

@@ -17,8 +17,7 @@ pub(super) fn hash_of(
         None => access.with(|client| client.protecting().digest_of(&settings.name))?.ok_or_else(
             || {
                 Error::invalid(
-                    "some of the state is in device memory, which is not read for a hash: a hash \
-                 function of the application's is needed",
+                    "some of the state is in device memory, which the library does not hash: give the callback hash",
                 )
             },
         )?,

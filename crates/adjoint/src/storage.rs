@@ -99,13 +99,12 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
         let slots = self.slots;
         let error = match error.kind() {
             ErrorKind::NoRoom => error.followed_by(format_args!(
-                "there must be room for {slots} states and one that replaces another (host_cache_size, \
-                 gpu_cache_size, scratch, persistent), or fewer slots, with which the run begins anew \
-                 (VELOC_Adjoint_discard){}",
+                "make room for {slots} states and one that replaces another (host_cache_size, gpu_cache_size, \
+                 scratch, persistent), or begin anew with fewer slots (VELOC_Adjoint_discard){}",
                 match self.settings.slots as u64 == slots {
                     true => "",
-                    false => "; compressed states that have not fitted their bits take more room than the others: a larger \
-                             bound, or more bits, and the run begins anew",
+                    false => "; states that do not fit their bits are not compressed and take more room: a larger \
+                              bound or more bits help, with which the run begins anew, too",
                 }
             )),
             _ => error,
@@ -129,7 +128,9 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
         self.hashes.stored.set(self.run, first, hashes.to_vec());
         let (name, version) = (self.settings.name_of_hashes(), self.hashes.next_version);
         self.hashes.next_version = version.checked_add(1).ok_or_else(|| {
-            Error::invalid(format!("\"{name}\" has no versions behind {version}"))
+            Error::invalid(format!(
+                "\"{name}\" has reached version {version}, the highest that is possible"
+            ))
         })?;
         replay.mark_stored_to(state);
         self.access.with(|client| client.marked().take(&name, version, None, false)).map_err(

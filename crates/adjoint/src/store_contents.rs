@@ -150,8 +150,7 @@ fn lost_warning(lost: &[String]) -> Option<String> {
 }
 
 /// Advice for a store of another computation.
-pub(crate) const DISCARD_HINT: &str =
-    "VELOC_Adjoint_discard removes a run that is not to be gone on with";
+pub(crate) const DISCARD_HINT: &str = "VELOC_Adjoint_discard removes a run that need not go on";
 
 /// The error for a checkpoint of the application's own, which [`DISCARD_HINT`] does not remove.
 fn of_the_application(name: &str, version: i32) -> Error {
@@ -211,7 +210,7 @@ pub(crate) fn why_not_resumed(reports: &[StartReport]) -> Option<String> {
         found.map(|found| found.states.is_empty() && found.adjoints.is_empty()).collect();
     match (has_nothing.iter().position(|nothing| *nothing), has_nothing.contains(&false)) {
         (_, false) => None,
-        (Some(rank), true) => Some(format!("process {rank} has nothing of it, and others have")),
+        (Some(rank), true) => Some(format!("process {rank} has nothing stored, but others have")),
         (None, true) => Some("no state and no adjoint is there on all processes".into()),
     }
 }

@@ -84,7 +84,8 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
         match repeat() {
             Err(first) => first,
             Ok(()) => differs.followed_by(format_args!(
-                "computed step by step it is, and in one call from state {from} it is not"
+                "it is the same if `forward` is called for each step, but not if one call computes all steps from \
+                 state {from}"
             )),
         }
     }

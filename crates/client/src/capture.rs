@@ -87,7 +87,8 @@ impl Taking<'_> {
                     let asked = memory.asked();
                     if asked.is_none() && memory.terms.encoding.is_some() {
                         engine.files().warnings().once(format!(
-                            "region {id}: its elements have {} bytes now, so it is taken as it is, and not compressed",
+                            "region {id}: its elements have {} bytes now, so it is stored without compression: only \
+                             floats (4) and doubles (8) are compressed",
                             memory.element
                         ));
                     }

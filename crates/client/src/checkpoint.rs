@@ -161,7 +161,13 @@ impl Client {
         );
         if !success || empty {
             self.leave_phase();
-            return if success { Err(Error::invalid("nothing was captured")) } else { Ok(()) };
+            return if success {
+                Err(Error::invalid(
+                    "the checkpoint has no region: nothing was captured (VELOC_Checkpoint_mem)",
+                ))
+            } else {
+                Ok(())
+            };
         }
         if let Phase::Checkpoint { open, routed: Some(routed), .. } = &self.phase {
             match routed.check_written() {
@@ -227,7 +233,9 @@ impl Client {
     /// Waits for everything that is being flushed, written or persisted.
     pub fn checkpoint_wait(&mut self) -> Result<()> {
         if matches!(self.phase, Phase::Checkpoint { .. }) {
-            return Err(Error::invalid("a checkpoint is open (VELOC_Checkpoint_end)"));
+            return Err(Error::invalid(
+                "a checkpoint is open: end it first (VELOC_Checkpoint_end)",
+            ));
         }
         if let Some(agreement) = self.processes.agreement_mut() {
             agreement.await_all(&self.engine);
@@ -251,8 +259,8 @@ impl Client {
             self.engine.telemetry().degrade(
                 "restart",
                 format!(
-                    "the restart of \"{name}\" version {version} was not ended \
-                     (VELOC_Restart_end): it ends with the next one, or with a checkpoint"
+                    "the restart of \"{name}\" version {version} was not ended (VELOC_Restart_end): the next restart \
+                     or checkpoint ends it"
                 ),
             );
             self.leave_phase();

@@ -79,7 +79,10 @@ impl Marked<'_> {
             let place = call.place(region.id, memory, len)?;
             let mut found = Difference { id: region.id, len, bytes: 0, first: 0 };
             if region.decoded.is_some() {
-                let text = format!("region {}: it is compressed, and is not compared; the callback hash compares it", region.id);
+                let text = format!(
+                    "region {}: it is stored compressed, so its bytes cannot be compared; give the callback hash",
+                    region.id
+                );
                 return Err(Error::invalid(text));
             }
             for start in (0..len).step_by(PIECE as usize) {

@@ -65,8 +65,8 @@ impl Deltas {
         let incremental = self.begun(engine);
         if let Some(why) = incremental.unknown() {
             let text = format!(
-                "incremental: what was written since the last checkpoint cannot be asked, so regions are captured \
-                 whole, and their blocks compared where a worker writes the file: {why}"
+                "incremental: the system does not tell what was written since the last checkpoint, so regions are \
+                 captured whole, and a worker compares their blocks when it writes the file: {why}"
             );
             engine.telemetry().degrade("incremental", text);
         }
@@ -97,8 +97,8 @@ impl Deltas {
         if regions.len() > MOST {
             regions.sort_by_key(|(id, _, len)| (std::cmp::Reverse(*len), *id));
             let text = format!(
-                "incremental: of {} regions the {MOST} largest are watched, as each takes mappings of the process; \
-                 the others are taken whole, and their blocks compared",
+                "incremental: of {} regions only the {MOST} largest are watched for writes, as each takes mappings \
+                 of the process; the others are captured whole, and their blocks compared",
                 regions.len()
             );
             engine.telemetry().degrade("incremental regions", text);
@@ -180,7 +180,7 @@ impl Deltas {
 pub(super) fn check_id(id: i32) -> Result<()> {
     if id == REGION {
         return Err(Error::invalid(format!(
-            "the id {id} is the library's: with incremental = true that region has what has changed"
+            "region {id}: the library uses this id itself with incremental = true; take another"
         )));
     }
     Ok(())

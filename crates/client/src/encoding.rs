@@ -113,8 +113,8 @@ impl Buffers {
             }
             Some(Made { outcome: Outcome::Overflow, .. }) => {
                 engine.files().warnings().once(format!(
-                    "region {}: more than one in 128 of its blocks cannot have {} bits a value within the bound \
-                     (VELOC_Mem_compress), so it is taken as it is",
+                    "region {}: more than one in 128 of its blocks would exceed the error bound with {} bits a value \
+                     (VELOC_Mem_compress), so it is stored without compression",
                     place.id,
                     how.way.bits()
                 ));
@@ -140,7 +140,7 @@ impl Buffers {
             Pointer::Host { .. } => self.encode(engine, place, how),
             _ if !is_device(&place, how.element.bytes() as u64) => Ok(None),
             Pointer::Device { .. } => self.encode(engine, place, how).or_else(|error| {
-                let what = format!("device memory that may be compressed is not: {error}");
+                let what = format!("device memory is stored without compression: {error}");
                 engine.telemetry().degrade("device_may_compress", what);
                 Ok(None)
             }),
@@ -223,8 +223,8 @@ fn encode_on_device(engine: &Engine, place: &Place, how: &Compression) -> Result
     let bytes = how.element.bytes() as u64;
     if !is_device(place, bytes) {
         engine.files().warnings().once(format!(
-            "region {}: managed memory, and device memory that is not aligned to {bytes} bytes, is taken as it is, \
-             and not compressed (VELOC_Mem_compress)",
+            "region {}: it is stored without compression (VELOC_Mem_compress), as it is managed memory, or device \
+             memory that is not aligned to {bytes} bytes",
             place.id
         ));
         return Ok(None);

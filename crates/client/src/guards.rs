@@ -58,8 +58,8 @@ pub(super) fn look_at(
             || access::find_unmapped(&[(address, memory.len)]).is_some();
         if !is_there {
             told(
-                    "protected again at another address, before any checkpoint had what was protected first: that is \
-                     in none now (each region has an id of its own)",
+                    "protected again at another address, before any checkpoint had what was protected first: that \
+                     memory is in no checkpoint (each region needs an id of its own)",
                 );
         }
     }
@@ -76,8 +76,8 @@ pub(super) fn look_at(
 pub(super) fn look_at_groups(regions: &Regions) {
     if let Some((left_out, name)) = regions.left_out() {
         log::warn!(
-                "region{} {left_out} (VELOC_Mem_protect) {} in no checkpoint: those of \"{name}\" have its own regions \
-                 alone (VELOC_Region_protect)",
+                "region{} {left_out} (VELOC_Mem_protect) {} in no checkpoint: those of \"{name}\" have only the \
+                 regions of VELOC_Region_protect",
                 if left_out.contains(',') { "s" } else { "" },
                 if left_out.contains(',') { "were" } else { "was" },
             );

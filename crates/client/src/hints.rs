@@ -24,7 +24,7 @@ impl Hints<'_> {
         let found = self.engine.restores().find(name, version, |id| self.regions.of(name).part(id));
         if let Some(error) = found.err().filter(|error| error.kind() != ErrorKind::NotFound) {
             self.engine.files().warnings().once(format!(
-                "what is hinted as \"{name}\" version {version} is of no use until it is taken: {error}"
+                "the hint \"{name}\" version {version} has no effect until that checkpoint is taken: {error}"
             ));
         }
         self.engine.order().hint(name, version);
@@ -65,7 +65,7 @@ impl Hints<'_> {
     pub(super) fn tell_of_vain(&self) {
         if let Some((name, version, count)) = self.engine.order().hinted_in_vain() {
             log::info!(
-                "hinted and never there: {count} checkpoints, one of them \"{name}\" version {version}"
+                "hints of checkpoints that never existed: {count}, one of them \"{name}\" version {version}"
             );
         }
     }

@@ -292,7 +292,7 @@ impl Incremental {
                 continue;
             }
             if !is_own(address, len) {
-                let why = "it is shared memory, or memory of a file, as static data that the program begins with are";
+                let why = "it is shared memory, or memory of a file, such as static data with initial values";
                 unwatched.push((id, why.to_owned()));
                 continue;
             }

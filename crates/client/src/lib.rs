@@ -240,7 +240,7 @@ impl Client {
         if let Phase::Restart { restoring } = &self.phase {
             if restoring.name == name {
                 return Err(Error::invalid(format!(
-                    "cleaning up \"{name}\" during its own restart"
+                    "\"{name}\" cannot be cleaned up during its own restart: end that first (VELOC_Restart_end)"
                 )));
             }
         }

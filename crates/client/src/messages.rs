@@ -139,8 +139,8 @@ pub(super) fn check_id(id: i32) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "the id {id} is the library's: {MESSAGES} to {} go with the log of messages \
-         (libveloc-mpi.so)",
+        "region {id}: the library uses the ids {MESSAGES} to {} itself, for the log of messages (libveloc-mpi.so); \
+         take another",
         MESSAGES + CHUNKS as i32
     )))
 }

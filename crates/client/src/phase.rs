@@ -30,11 +30,11 @@ impl Phase {
         match self {
             Phase::Idle => Ok(()),
             Phase::Checkpoint { open, .. } => Err(Error::invalid(format!(
-                "checkpoint \"{}\" version {} is open",
+                "checkpoint \"{}\" version {} is open: end it first (VELOC_Checkpoint_end)",
                 open.name, open.version
             ))),
             Phase::Restart { restoring } => Err(Error::invalid(format!(
-                "the restart of \"{}\" version {} is open",
+                "the restart of \"{}\" version {} is open: end it first (VELOC_Restart_end)",
                 restoring.name, restoring.version
             ))),
         }
@@ -54,8 +54,8 @@ impl Phase {
         match self {
             Phase::Checkpoint { open, routed: Some(routed), .. } => {
                 engine.files().warnings().once(format!(
-                    "checkpoint \"{}\" version {}, the file {}, is given up: VELOC_Checkpoint_end(0) says that it was \
-                     not written (VELOC_SUCCESS is 0, too; 1 keeps it)",
+                    "checkpoint \"{}\" version {}, the file {}, is given up: VELOC_Checkpoint_end(0) says that it \
+                     was not written; pass 1 to keep it (VELOC_SUCCESS is 0)",
                     open.name, open.version, routed.original
                 ));
                 false
@@ -64,8 +64,8 @@ impl Phase {
                 engine.telemetry().degrade(
                     "checkpoint_end",
                     format!(
-                        "VELOC_Checkpoint_end(0): checkpoint \"{}\" version {} has its regions and is kept, as VELOC \
-                         keeps it (VELOC_FAILURE gives one up)",
+                        "VELOC_Checkpoint_end(0): checkpoint \"{}\" version {} has its regions and is kept, as \
+                         upstream keeps it; pass VELOC_FAILURE to give one up",
                         open.name, open.version
                     ),
                 );

@@ -221,7 +221,8 @@ impl Protecting<'_> {
         self.protection.under_way.check_compresses(group, id)?;
         if how.is_some() && self.engine.config().incremental {
             return Err(Error::invalid(format!(
-                "region {id}: with incremental = true regions are not compressed: a delta has the bytes that have changed"
+                "region {id}: compression does not go with incremental = true: a delta has the bytes that have \
+                 changed"
             )));
         }
         self.protection.regions.group_mut(group).set_compression(id, how)?;

@@ -119,8 +119,8 @@ impl Recovering<'_> {
             let Some(protected) = regions.get(region.id) else {
                 let why = match region.id {
                     MESSAGES => {
-                        "it has a log of messages: libveloc-mpi.so has to be in this process \
-                                 when VELOC_Init is called, and the name without regions of its own"
+                        "it has a log of messages: load libveloc-mpi.so before VELOC_Init, and give the name no \
+                         regions of its own (VELOC_Region_protect)"
                             .to_owned()
                     }
                     id => format!("no memory is protected for its region {id}"),

@@ -364,7 +364,7 @@ impl Group {
             None => Err(unknown(id)),
             Some(Protected::Memory(memory)) if memory.part == Part::Device => {
                 Err(Error::invalid(format!(
-                    "region {id} is device or managed memory: how host memory is captured does not matter to it"
+                    "region {id} is device or managed memory: how it is captured can be chosen for host memory alone"
                 )))
             }
             Some(Protected::Memory(memory)) if !memory.terms.read_only => {
@@ -372,7 +372,7 @@ impl Group {
                 Ok(())
             }
             Some(_) => Err(Error::invalid(format!(
-                "region {id} is an object, or VELOC_READ_ONLY: nothing of it has to be captured in the call"
+                "region {id} is an object, or VELOC_READ_ONLY: how it is captured cannot be chosen"
             ))),
         }
     }

@@ -46,7 +46,9 @@ impl RoutedFile {
             FileLevel::Persistent => files.places().temporary(own),
         };
         let Some(file) = own.file_name() else {
-            return Err(Error::invalid(format!("{original}: it is a folder")));
+            return Err(Error::invalid(format!(
+                "{original}: the path must end with the name of a file"
+            )));
         };
         let temporary = folder.join(file);
         let folder = Folder::create(&folder)?;
@@ -78,7 +80,7 @@ impl RoutedFile {
         match self.folder.remove() {
             Ok(rest) if rest.is_empty() => {}
             Ok(rest) => log::warn!(
-                "{}: the checkpoint is the one file that was routed; removed what was beside it: {}",
+                "{}: the checkpoint is only the file that was routed; other files beside it were removed: {}",
                 self.original,
                 rest.join(", ")
             ),

@@ -61,7 +61,7 @@ impl UnderWay {
     pub(super) fn check_not_held(&self, name: &str, what: Arguments<'_>) -> Result<()> {
         match &self.0 {
             Some(computation) if computation.has(name) => {
-                Err(computation.error(format!("{what} \"{name}\" is its own")))
+                Err(computation.error(format!("{what} \"{name}\" belongs to it")))
             }
             _ => Ok(()),
         }
@@ -71,8 +71,9 @@ impl UnderWay {
     pub(super) fn check_compresses(&self, group: Option<&str>, id: i32) -> Result<()> {
         match (&self.0, group) {
             (Some(computation), Some(name)) if computation.is_fixed && computation.has(name) => {
-                Err(computation
-                    .error(format!("region {id} of \"{name}\" stays as it was protected")))
+                Err(computation.error(format!(
+                    "how region {id} of \"{name}\" is compressed cannot change any more"
+                )))
             }
             _ => Ok(()),
         }
@@ -111,7 +112,9 @@ impl Computation {
     /// Refuses a region with a new id or another size, once all regions are protected.
     fn check_stays(&self, regions: &Regions, name: &str, id: i32, new: &Protected) -> Result<()> {
         if name == self.names[2] {
-            return Err(self.error(format!("what is stored as \"{name}\" is no memory")));
+            return Err(self.error(format!(
+                "the library stores its hashes as \"{name}\", so no memory can be protected for that name"
+            )));
         }
         if !self.is_fixed {
             return Ok(());
@@ -124,12 +127,14 @@ impl Computation {
             (Some(Protected::Memory(old)), Protected::Memory(new)) => {
                 format!("region {id} of \"{name}\" has {} bytes, not {}", old.len, new.len)
             }
-            (Some(_), _) => format!("region {id} of \"{name}\" is memory or an object as before"),
+            (Some(_), _) => {
+                format!("region {id} of \"{name}\" cannot change between memory and an object")
+            }
             (None, _) => format!("\"{name}\" has no region {id}"),
         };
         Err(self.error(format!(
-            "{difference}; ids and sizes are those of the callback protect, where a state that varies \
-             protects its largest size"
+            "{difference}; after the callback protect, ids and sizes stay as they are; if the size of the state \
+             varies, protect the largest there"
         )))
     }
 }

@@ -122,7 +122,7 @@ fn possible(
             // No forked process can have it, either.
             Ok(()) => None,
             Err(error) => Some(Why::System(format!(
-                "a forked process copies, as nothing can be protected: {error}"
+                "memory cannot be protected against writes, so a forked process copies it: {error}"
             ))),
         },
     };

@@ -231,9 +231,8 @@ impl Agreement {
         engine.telemetry().degrade(
             "agreement given up",
             format!(
-                "the processes agree on nothing any more: {why}; old versions are not removed any \
-                 more (max_versions, scratch_versions), and each checkpoint is copied to a \
-                 persistent file of its own"
+                "the processes no longer agree on versions: {why}; old versions are not removed any more \
+                 (max_versions, scratch_versions), and each checkpoint is copied to a persistent file of its own"
             ),
         );
         let _ = self.calls.begin(|comm| comm.start_allreduce_min(&WITHDRAWN));

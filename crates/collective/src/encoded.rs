@@ -27,7 +27,9 @@ impl Rebuilding<'_> {
             return true;
         }
         let path = scratch.display();
-        store.warnings().once(format!("{path}: this is not what its parities were made of"));
+        store
+            .warnings()
+            .once(format!("{path}: the file is not the one that its parities were made of"));
         let persistent = store.places().persistent_path(name, version);
         if persistent.is_none_or(|path| is_member(store, &path, member) != Some(true)) {
             return false;

@@ -40,7 +40,7 @@ pub(super) fn join(config: &Config, comm: &Comm) -> Result<Option<Node>> {
     for (rank, bytes) in infos.iter().enumerate() {
         let info: std::result::Result<Option<ProcessInfo>, String> =
             if bytes.is_empty() { Ok(None) } else { decode(bytes)? };
-        let failed = |error| Error::new(ErrorKind::System, format!("number {rank}: {error}"));
+        let failed = |error| Error::new(ErrorKind::System, format!("rank {rank}: {error}"));
         all.push(info.map_err(failed)?);
     }
     let own = comm.rank()?;
@@ -235,7 +235,10 @@ impl<'a> Rebuilding<'a> {
                         offers.push(node.served().serve(id(member.digest), source));
                         break;
                     }
-                    Ok(_) => log::warn!("{}: this is not what was encoded", path.display()),
+                    Ok(_) => log::warn!(
+                        "{}: the file has changed since its parities were made",
+                        path.display()
+                    ),
                     Err(error) => log::warn!("{error}"),
                 }
             }
@@ -294,8 +297,8 @@ impl<'a> Rebuilding<'a> {
         });
         match &named {
             Ok(()) => log::warn!(
-                "the scratch file of checkpoint \"{name}\" version {version} was lost or damaged; \
-                 it was rebuilt from those of numbers {:?}",
+                "the scratch file of checkpoint \"{name}\" version {version} was lost or damaged; it was rebuilt \
+                 from those of ranks {:?}",
                 peers.keys().collect::<Vec<_>>()
             ),
             // The failure of the rebuilding is the one to report.

@@ -255,8 +255,8 @@ impl Rebuilding<'_> {
         };
         for (from, _) in old {
             log::warn!(
-                "the {what} of checkpoint \"{name}\" version {version} of number {own} in {} is an \
-                 old one: it is not taken",
+                "the {what} of checkpoint \"{name}\" version {version} of rank {own} in {} is an old one: it is not \
+                 taken",
                 place(from)
             );
         }
@@ -265,9 +265,8 @@ impl Rebuilding<'_> {
             Err(((one, first), (other, second))) => Err(Error::new(
                 ErrorKind::Corrupt,
                 format!(
-                    "there are two {what}s of checkpoint \"{name}\" version {version} of number \
-                     {own}, and which is the right one cannot be told: in {} (SHA-256 {}) and in {} \
-                     (SHA-256 {})",
+                    "there are two {what}s of checkpoint \"{name}\" version {version} of rank {own}, and the library \
+                     cannot tell which is right: in {} (SHA-256 {}) and in {} (SHA-256 {})",
                     place(*one),
                     first.content.digest,
                     place(*other),
@@ -342,6 +341,6 @@ fn fetch(
     }
     Err(Error::new(
         ErrorKind::Corrupt,
-        format!("number {from} has given other bytes than it has found"),
+        format!("rank {from} has sent other bytes than it has found"),
     ))
 }

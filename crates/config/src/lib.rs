@@ -345,8 +345,8 @@ impl Config {
             return None;
         }
         Some(format!(
-            "relative paths ({}) begin in the working directory, {}, where they are not there yet, and not beside {}: \
-             a job that starts in another directory finds other checkpoints",
+            "relative paths ({}) begin in the working directory, {}, and not beside {}, and do not exist yet: a job \
+             that starts in another directory finds other checkpoints",
             named.join(", "),
             here.display(),
             path.display()
@@ -498,8 +498,9 @@ fn read(
     settings.judge_paths(&mut warnings);
     let config = settings.into_config(&origin).map_err(|error| match sections.first() {
         // Warnings are not shown if there is an error.
-        Some(section) => error
-            .followed_by(format!("what stands below [{section}] is not read; take the line away")),
+        Some(section) => error.followed_by(format!(
+            "the lines below [{section}] are not read; remove the line [{section}]"
+        )),
         None => error,
     })?;
     Ok((config, warnings))

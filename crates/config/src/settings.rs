@@ -71,15 +71,14 @@ impl SettingsByKey {
             if let Some(Setting { text, origin }) = self.given.get(key.name) {
                 if text.contains('$') {
                     warnings.push(format!(
-                        "{origin}: {} = {text}: nothing is put in place of $; the directory has this \
-                         very name",
+                        "{origin}: {} = {text}: variables ($) are not replaced; the directory has exactly this name",
                         key.name
                     ));
                 }
                 if let Some((first, _)) = text.split_once(char::is_whitespace) {
                     warnings.push(format!(
-                        "{origin}: {} = {text}: the path has white space in it, and is taken with all \
-                         of it; VELOC reads only the first word, {first}",
+                        "{origin}: {} = {text}: the white space is part of the path; VELOC reads only the first \
+                         word, {first}",
                         key.name
                     ));
                 }
@@ -195,19 +194,20 @@ impl SettingsByKey {
         for (key, set) in [("chksum", config.chksum), ("aggregated", config.aggregated)] {
             if set && config.meta.is_none() && !config.ephemeral {
                 return Err(Error::invalid(format!(
-                    "{origin}: {key} = true needs the key meta, a directory for what is known of \
-                     the files"
+                    "{origin}: {key} = true needs the key meta, a directory for checksums and for the index of \
+                     aggregated files"
                 )));
             }
         }
         if config.compress != Compress::None {
             let without = match config.mode {
-                Mode::Sync if !config.ephemeral => {
-                    Some(("mode = sync", "workers compress, and there they write nothing"))
-                }
+                Mode::Sync if !config.ephemeral => Some((
+                    "mode = sync",
+                    "only workers compress, and here the call itself writes the file",
+                )),
                 _ if config.aggregated => Some((
                     "aggregated = true",
-                    "the places of its parts have to be known before they are written",
+                    "where a part begins in the file must be known before the parts are compressed",
                 )),
                 _ => None,
             };
@@ -264,16 +264,17 @@ fn judge_incremental(config: &Config) -> Result<()> {
         return Ok(());
     }
     let why = if config.ephemeral {
-        "ephemeral = true: its checkpoints are read back from memory, and changes alone from files"
+        "ephemeral = true: its checkpoints are restored from memory, but deltas only from files"
     } else if config.hand_over.is_some() {
-        "hand_over: the next job finds checkpoints in memory, and changes alone are read from files"
+        "hand_over: the next job finds checkpoints in memory, but deltas are restored only from files"
     } else if config.aggregated {
-        "aggregated = true: one process replaces and removes a file for all, which others may need below theirs"
+        "aggregated = true: one process replaces and removes the file for all, while others may still have deltas of \
+         it"
     } else if config.persistent.is_some() && config.persistent_interval.is_some_and(|time| time > 0)
     {
-        "persistent_interval: a checkpoint that is not copied would be missing below one that is"
+        "persistent_interval: a delta that is copied would lack its base, if that is not copied"
     } else if config.ec_interval.is_some_and(|time| time > 0) {
-        "ec_interval > 0: a checkpoint without parities would be missing below one that has some"
+        "ec_interval > 0: a delta that has parities would lack its base, if that has none"
     } else {
         return Ok(());
     };
@@ -286,22 +287,22 @@ fn judge_incremental(config: &Config) -> Result<()> {
 fn judge_lower(config: &Config) -> Result<()> {
     let key = match (&config.drive, config.drive_size, config.compressed_cache_size) {
         (None, None, None) => return Ok(()),
-        (Some(_), None, _) => return Err(Error::invalid("drive needs drive_size, its bytes")),
+        (Some(_), None, _) => return Err(Error::invalid("drive needs drive_size, the bytes that it may use")),
         (None, Some(_), _) => {
             return Err(Error::invalid("drive_size needs drive, a directory or a block device"))
         }
         (Some(_), Some(_), Some(_)) => {
             return Err(Error::invalid(
-                "drive and compressed_cache_size: there is one level below the host cache",
+                "drive and compressed_cache_size: only one of them can be the level below the host cache",
             ))
         }
         (Some(_), Some(_), None) => "drive",
         (None, None, Some(_)) => "compressed_cache_size",
     };
     let why = if !config.ephemeral {
-        "needs ephemeral = true: what it has is gone when the process has ended"
+        "needs ephemeral = true: its content is gone when the process has ended"
     } else if config.hand_over.is_some() {
-        "does not go with hand_over: what it has would not be handed over"
+        "does not go with hand_over: its content would not be handed over"
     } else if config.host_cache_size == Some(0) {
         "does not go with host_cache_size = 0: checkpoints come to it from the host cache"
     } else {
@@ -321,8 +322,8 @@ fn judge_hand_over(config: &Config) -> Result<()> {
     } else if config.host_cache_size == Some(0) {
         "host_cache_size = 0: there is no host cache to hand over"
     } else if config.ephemeral && config.scratch.is_some() {
-        "ephemeral = true with scratch: what overflows into files would not be handed over; leave \
-         scratch out"
+        "ephemeral = true with scratch: checkpoints that overflow into files would not be handed over; leave scratch \
+         out"
     } else {
         return Ok(());
     };

@@ -348,7 +348,10 @@ fn a_drive_or_compressed_memory_is_below_the_host_cache_of_an_ephemeral_job() {
         (&format!("{whole}ephemeral = false\nscratch = /s"), "needs ephemeral = true"),
         (&format!("{whole}hand_over = a"), "does not go with hand_over"),
         (&format!("{whole}host_cache_size = 0"), "does not go with host_cache_size = 0"),
-        (&format!("{whole}compressed_cache_size = 1G"), "there is one level below the host cache"),
+        (
+            &format!("{whole}compressed_cache_size = 1G"),
+            "only one of them can be the level below the host cache",
+        ),
         ("compressed_cache_size = 0", "a size of more than 0"),
         (
             "compressed_cache_size = 1G\nhand_over = a",

@@ -125,8 +125,7 @@ pub(crate) fn path(text: &str) -> Result<PathBuf, Allowed> {
     if text.is_empty() {
         Err("a path".into())
     } else if text.starts_with('~') {
-        Err("a path that is written out: no home directory is put in place of ~ (./~ is a \
-             directory of that name)"
+        Err("a path that is written out, as ~ does not stand for the home directory (./~ is a directory of that name)"
             .into())
     } else if text.starts_with(quotes) || text.ends_with(quotes) {
         Err("a path without quotes around it".into())

@@ -118,7 +118,7 @@ impl Engine {
             }
             Some(given) if given.first > total => {
                 return Err(Error::invalid(format!(
-                    "gpu_cache_size is {given}, but device {} ({}) has {}",
+                    "gpu_cache_size is {given}, but device {} ({}) has only {} of memory",
                     device.ordinal(),
                     device.name(),
                     size::show(total)

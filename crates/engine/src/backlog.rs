@@ -31,7 +31,8 @@ impl FileSide {
                     .collect()
             }),
             Err(error) => {
-                log::warn!("the persist backlog of \"{name}\" cannot be determined: {error}");
+                log::warn!("which checkpoints of \"{name}\" still have to be copied to persistent cannot be \
+                            determined: {error}");
                 BTreeSet::new()
             }
         }

@@ -27,7 +27,7 @@ const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
 pub(super) fn taken(config: &Config, host: &SharedMemory) -> Result<HostBuffer> {
     if config.host_cache_size.is_some_and(|bytes| bytes != host.len()) {
         log::warn!(
-            "host_cache_size is {}, but the host buffer is that of the job that handed it over, with {}",
+            "host_cache_size is {}, but the host buffer was handed over by an earlier job (hand_over) and has {}",
             size::show(config.host_cache_size.unwrap_or(0)),
             size::show(host.len())
         );
@@ -46,8 +46,8 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
             let total = memory::machine_total()?;
             if given > total {
                 log::warn!(
-                    "host_cache_size is {}, but this machine has {} of memory now: the host buffer is \
-                     as large as there is memory when it is needed",
+                    "host_cache_size is {}, but this machine has {} of memory now: the host buffer can use only what \
+                     is free when it is filled",
                     size::show(given),
                     size::show(total)
                 );
@@ -112,7 +112,7 @@ fn as_large_as_possible<T>(
     // Others need addresses, too.
     let fits = halves.take_while(|half| *half >= HOST_LEAST).find(|half| make(*half).is_ok());
     let Some(less) = fits.map(|fits| fits / 2) else { return Err(first) };
-    log::warn!("the host buffer has {} at most: {first}", size::show(less));
+    log::warn!("the host buffer gets only {}: {first}", size::show(less));
     make(less)
 }
 
@@ -146,8 +146,8 @@ fn shared(bytes: u64, huge: bool) -> Result<(SharedMemory, Mapping)> {
 fn or_without<T>(shared: Result<Option<T>>) -> Option<T> {
     shared.unwrap_or_else(|error| {
         log::warn!(
-            "no shared memory, so that what is not in a file yet is lost if the application is \
-             killed: {error}"
+            "there is no shared memory, so data that is not in files yet is lost if the application is killed: \
+             {error}"
         );
         None
     })

@@ -110,7 +110,7 @@ impl Capturing<'_> {
             return;
         }
         let why = match kinds::is_there() {
-            Ok(true) => "none of the protected memory is a device's",
+            Ok(true) => "none of the protected regions is in device memory",
             // One configuration serves machines with a device and without.
             Ok(false) => {
                 if self.shared.telemetry.is_new("gpu_cache_size") {

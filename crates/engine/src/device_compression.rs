@@ -197,7 +197,7 @@ impl DeviceSide {
         match word(&wrong, 0) {
             0 => Ok(()),
             wrong => {
-                Err(corrupt(format!("{wrong} of its {} blocks mean nothing", header.blocks())))
+                Err(corrupt(format!("{wrong} of its {} blocks cannot be decoded", header.blocks())))
             }
         }
     }
@@ -231,7 +231,7 @@ impl DeviceSide {
         let made = DeviceBuffer::new(&self.attached()?.device, len);
         made.map(Some).or_else(|error| {
             let what = format!(
-                "regions of device memory are taken and restored without {} for compressing there: {error}",
+                "there is no room of {} on the device for compressing or decoding a region there: {error}",
                 size::show(len)
             );
             self.telemetry.degrade("device_compress", what);

@@ -135,8 +135,8 @@ impl Encoder<'_> {
     fn failed(&mut self, (name, version): &VersionKey, error: Error) {
         self.shared.telemetry.metrics.encode_failures.fetch_add(1, Ordering::Relaxed);
         let text = format!(
-            "no parities of checkpoint \"{name}\" version {version}, which is therefore not \
-             protected from the loss of a scratch directory: {error}"
+            "checkpoint \"{name}\" version {version} has no parities, so it is not protected from the loss of a \
+             scratch directory: {error}"
         );
         match self.said.insert(name.clone()) {
             true => {

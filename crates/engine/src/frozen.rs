@@ -71,7 +71,7 @@ struct FrozenRegions {
 
 const REASONS: [&str; 2] = [
     "the application has unmapped or discarded some of its memory, or made it unreadable, before it was copied",
-    "the application has closed the descriptor by which it was protected",
+    "the application has closed the descriptor by which the library protects memory",
 ];
 const GONE: u8 = 1;
 const UNTOLD: u8 = 2;
@@ -239,7 +239,7 @@ impl Freezer {
         if is_full.is_some() {
             return Err(Error::new(
                 ErrorKind::NoRoom,
-                format!("{MOST} checkpoints are frozen already"),
+                format!("{MOST} checkpoints wait to be copied already"),
             ));
         }
         // From here on its drop ends it.

@@ -144,8 +144,8 @@ impl Engine {
         }
         if let (Err(error), true) = (&link, is_handed_off) {
             log::warn!(
-                "going on without veloc-backend, so that what is not in a file yet is lost if the application is killed: \
-                 {error}"
+                "going on without veloc-backend, so data that is not in files yet is lost if the application is \
+                 killed: {error}"
             );
         }
         let link = link.ok();

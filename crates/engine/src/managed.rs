@@ -99,7 +99,7 @@ impl DeviceSide {
         };
         asked().unwrap_or_else(|error| {
             let text = format!(
-                "where managed memory is cannot be asked, and the device copies it: {error}"
+                "the driver does not tell where managed memory is, so the device copies it: {error}"
             );
             self.telemetry.degrade("managed", text);
             None

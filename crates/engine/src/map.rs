@@ -157,7 +157,10 @@ fn shrink(shared: &Shared, cache: &DeviceCache, kept: u64) {
         // own copies before.
         if let Err(error) = unsafe { cache.unmap_last() } {
             shared.catalog.step(|state| state.growth().grown(Level::DEVICE, bytes));
-            shared.telemetry.degrade("shrink", format!("the device cache keeps memory: {error}"));
+            shared.telemetry.degrade(
+                "shrink",
+                format!("unused memory of the device cache cannot be given back: {error}"),
+            );
             break;
         }
         shared.telemetry.trace.counter(Counter::DeviceMapped, start);

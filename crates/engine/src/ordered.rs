@@ -107,7 +107,9 @@ impl Shared {
             return Some("there is no device cache (gpu_cache_size)");
         }
         let given = self.device_side.given_stream();
-        given.is_none().then_some("no stream is handed over (VELOC_Set_stream) that has an order")
+        given
+            .is_none()
+            .then_some("no stream was given whose order copies could follow (VELOC_Set_stream)")
     }
 
     /// Says once for each reason that calls wait, though the key is set.
@@ -286,8 +288,8 @@ impl Engine {
         };
         if let Some(other) = places.iter().find(|place| !may_be(place)) {
             let why = format_args!(
-                "queued work may use region {} beside the device's, as managed or registered memory, or it is \
-                 captured behind the call",
+                "region {} is managed or registered memory, which queued work may use, too, or its capture is \
+                 deferred",
                 other.id
             );
             self.shared.waits_unordered("stream_ordered, regions", why);

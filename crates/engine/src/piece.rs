@@ -49,7 +49,7 @@ impl Restores<'_> {
             }
             (_, Acquire::File) => self.read_piece_of_file(restoring, region, start, &place),
             (_, Acquire::Wait | Acquire::Lost) => {
-                Err(Error::new(ErrorKind::Internal, "its bytes are nowhere"))
+                Err(Error::new(ErrorKind::Internal, "no copy of it is left"))
             }
         }
     }

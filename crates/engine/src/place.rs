@@ -73,8 +73,7 @@ pub fn check_mapped<'a>(places: impl Iterator<Item = &'a Place>) -> Result<()> {
     let Some(bad) = access::find_unmapped(&ranges) else { return Ok(()) };
     let Place { id, address, len, .. } = places[bad];
     Err(Error::invalid(format!(
-        "region {id}: of the {len} bytes at {address:#x} some are not mapped any more; was the memory \
-         freed?"
+        "region {id}: some of the {len} bytes at {address:#x} are not mapped any more; was the memory freed?"
     )))
 }
 

@@ -61,8 +61,7 @@ pub(crate) fn touch(shared: &Shared) -> Result<()> {
             shared.telemetry.degrade(
                 "touch",
                 format!(
-                    "touching of the host buffer ends at {} of {}; the rest is not registered \
-                     either: {error}",
+                    "only {} of the host buffer's {} could be touched; the rest is not registered either: {error}",
                     size::show(host.touched_bytes()),
                     size::show(host.len())
                 ),
@@ -105,9 +104,10 @@ fn give_back(shared: &Shared, host: &HostBuffer) {
             Ok(true) => surplus = surplus.saturating_sub(unit.end - unit.start),
             Ok(false) => break,
             Err(error) => {
-                shared
-                    .telemetry
-                    .degrade("give back", format!("the host buffer keeps unused pages: {error}"));
+                shared.telemetry.degrade(
+                    "give back",
+                    format!("unused pages of the host buffer cannot be given back: {error}"),
+                );
                 break;
             }
         }
@@ -141,9 +141,13 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
         match NodeLock::open() {
             Ok(node_lock) => Some(node_lock),
             Err(error) => {
-                shared
-                    .telemetry
-                    .degrade("node lock", format!("registering without the node lock: {error}"));
+                shared.telemetry.degrade(
+                    "node lock",
+                    format!(
+                        "the host buffer is registered without taking turns with the other processes of the node: \
+                         {error}"
+                    ),
+                );
                 None
             }
         }
@@ -182,7 +186,8 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
                     // Not tried again: the holder may keep the lock for ever.
                     shared.telemetry.degrade(
                         "node lock",
-                        format!("registering without the node lock: {error}"),
+                        format!("the host buffer is registered without taking turns with the other processes of the \
+                                 node: {error}"),
                     );
                     node_lock = None;
                 }

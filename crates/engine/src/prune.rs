@@ -100,7 +100,12 @@ impl FileSide {
             }
             Err(error) => {
                 // Nothing is removed that may have to stay.
-                self.telemetry.degrade("prune", format!("versions are not limited: {error}"));
+                self.telemetry.degrade(
+                    "prune",
+                    format!(
+                        "old versions are not removed (max_versions, scratch_versions): {error}"
+                    ),
+                );
                 false
             }
         }
@@ -313,7 +318,8 @@ impl FileSide {
                         break
                     }
                     Err(error) => {
-                        let text = format!("versions are not limited for now: {error}");
+                        let text = format!("old versions are not removed for now (max_versions, scratch_versions): \
+                                            {error}");
                         self.telemetry.degrade("prune", text);
                         return None;
                     }

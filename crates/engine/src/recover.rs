@@ -93,7 +93,7 @@ impl Restores<'_> {
             }
             Acquire::File => self.read_file(restoring, wanted),
             Acquire::Wait | Acquire::Lost => {
-                Err(Error::new(ErrorKind::Internal, "its bytes are nowhere"))
+                Err(Error::new(ErrorKind::Internal, "no copy of it is left"))
             }
         }
     }

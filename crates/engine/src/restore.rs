@@ -198,8 +198,7 @@ impl<'a> Restores<'a> {
         );
         if discarded > 0 {
             text += &format!(
-                " (of this ephemeral job, {discarded} that were restored before were discarded to \
-                 make room)"
+                " (this ephemeral job has discarded {discarded} restored checkpoints to make room)"
             );
         }
         if let Some(why) = self.shared.succession.nothing_inherited() {

@@ -13,9 +13,8 @@ use os::files::SizeLimitOutlived;
 use trace::metrics::Cause;
 
 /// The advice if scratch has no room for a file.
-const ROUTED_ADVICE: &str = "it is written beside the file that it replaces only where each of them is \
-                             copied there and persistent has a link to it: make room in scratch, or set \
-                             persistent and persistent_interval = 0";
+const ROUTED_ADVICE: &str = "the file can be written directly to its place only if every version is copied to \
+                             persistent: make room in scratch, or set persistent and persistent_interval = 0";
 
 impl Capturing<'_> {
     /// Calls `create` for an application's file of about `bytes` in scratch, or next to the file that it

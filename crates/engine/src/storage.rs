@@ -41,13 +41,19 @@ pub(crate) fn write(shared: &Shared) -> Result<()> {
             .map_err(|error| shared.file_side.with_limit(FileLevel::Scratch, error))
             .map_err(|error| match shared.config.incremental {
                 true => error.followed_by(
-                    "versions that were taken from it since cannot be restored without it (incremental)",
+                    "later versions that are deltas of it cannot be restored (incremental)",
                 ),
                 false => error,
             })
-            .map_err(|error| match shared.file_side.files.places().has_older(FileLevel::Scratch, &job.name, job.version) {
-                true => error.followed_by("the file of that number that scratch has stays"),
-                false => error,
+            .map_err(|error| {
+                match shared.file_side.files.places().has_older(
+                    FileLevel::Scratch,
+                    &job.name,
+                    job.version,
+                ) {
+                    true => error.followed_by("scratch keeps its older file of that version"),
+                    false => error,
+                }
             })
             .map_err(about(&job.name, job.version));
         if matches!(result, Ok(true)) {
@@ -134,7 +140,7 @@ pub(super) fn persist_one(
                 &job.name,
                 job.version,
             ) {
-                true => error.followed_by("the file of that number that persistent has stays"),
+                true => error.followed_by("persistent keeps its older file of that version"),
                 false => error,
             }
         })

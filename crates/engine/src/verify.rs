@@ -52,8 +52,7 @@ impl ExpectedRun {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "region {} has changed after the call and before it was copied (verify_captures): its capture is \
-             deferred",
+            "region {} has changed after the call and before its deferred capture had copied it (verify_captures)",
             self.region
         )))
     }

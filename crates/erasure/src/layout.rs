@@ -113,7 +113,7 @@ impl Layout {
             };
             let comma = if text.is_empty() { "" } else { ", " };
             // Writing to a String cannot fail.
-            let _ = write!(text, "{comma}{what} of number {rank}");
+            let _ = write!(text, "{comma}{what} of rank {rank}");
         }
         Err(Error::new(
             ErrorKind::NotFound,
@@ -178,9 +178,9 @@ mod tests {
             let last = (first + parities) % members;
             whole[last].data = false;
             let error = layout.check(&whole, &ranks).unwrap_err().to_string();
-            let data = format!("the checkpoint file of number {}", ranks[last]);
+            let data = format!("the checkpoint file of rank {}", ranks[last]);
             prop_assert!(error.contains(&data));
-            let both = format!("both files of number {}", ranks[first % members]);
+            let both = format!("both files of rank {}", ranks[first % members]);
             prop_assert!(error.contains(&both));
         }
     }

@@ -88,7 +88,7 @@ pub fn membership_of(
     let of = |rank: usize| infos[rank].as_ref().map(|info| info.settings);
     if let Some(other) = (1..infos.len()).find(|&rank| of(rank) != of(0)) {
         return Err(Error::invalid(format!(
-            "the processes are configured differently: number 0 has {}, number {other} has {}",
+            "the processes are configured differently: rank 0 has {}, rank {other} has {}",
             settings(0),
             settings(other)
         )));
@@ -158,7 +158,7 @@ mod tests {
         let mut other = info("b");
         other.settings.parities = 2;
         let error = membership_of(&[Some(info("a")), Some(other)], 0).unwrap_err().to_string();
-        assert!(error.contains("ec_parity = 1") && error.contains("number 1 has"), "{error}");
+        assert!(error.contains("ec_parity = 1") && error.contains("rank 1 has"), "{error}");
         let error = membership_of(&[Some(info("a")), None], 0).unwrap_err().to_string();
         assert!(error.contains("ec_interval = -1"), "{error}");
         assert_eq!(membership_of(&[None, None], 1).unwrap(), (None, None));

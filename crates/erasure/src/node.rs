@@ -196,7 +196,7 @@ impl Node {
     pub fn call(&self, rank: u32) -> Result<Peer> {
         self.shared.check_not_stopping()?;
         let info = self.shared.infos.get(rank as usize);
-        let info = info.ok_or_else(|| Error::invalid(format!("there is no number {rank}")))?;
+        let info = info.ok_or_else(|| Error::invalid(format!("there is no rank {rank}")))?;
         let here = &self.shared.infos[self.own() as usize];
         Peer::call(rank, info, self.own(), here, |stream| {
             let mut calls = self.shared.calls.lock();
@@ -310,10 +310,9 @@ impl Node {
         self.server.hang_up_on(rank);
         match lost {
             // At the end of a job, processes exit one by one.
-            Some(0) => log::info!("erasure coding: number {rank} is gone: {why}"),
+            Some(0) => log::info!("erasure coding: rank {rank} is gone: {why}"),
             Some(lost) => log::warn!(
-                "erasure coding: number {rank} is gone, and {lost} checkpoints that were to be \
-                 protected are not: {why}"
+                "erasure coding: rank {rank} is gone, and {lost} checkpoints that were to be protected are not: {why}"
             ),
             None => {}
         }
@@ -422,7 +421,7 @@ impl SharedNode {
                 }
             }
             (Message::DecidedAll, _) if leads => progress.no_more_decisions(),
-            (message, _) => log::debug!("number {from} has no business to say {message:?}"),
+            (message, _) => log::debug!("rank {from} has no business to say {message:?}"),
         }
         self.changed.notify_all();
     }

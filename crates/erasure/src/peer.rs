@@ -79,7 +79,7 @@ impl Peer {
             }
         }
         let error = first.unwrap_or_else(|| Error::new(ErrorKind::NotFound, "it has no address"));
-        Err(error.within(format!("calling number {rank} on {}", info.host)))
+        Err(error.within(format!("calling rank {rank} on {}", info.host)))
     }
 
     fn authenticate(&mut self, greeting: &[u8]) -> Result<()> {
@@ -171,7 +171,7 @@ impl Peer {
 
     /// Any failure but a refusal makes the connection unusable.
     fn note_failure(&mut self, error: Error) -> Error {
-        let error = error.within(format!("number {}", self.rank));
+        let error = error.within(format!("rank {}", self.rank));
         if error.kind() != ErrorKind::NotFound {
             self.broken.get_or_insert_with(|| error.clone());
         }

@@ -36,7 +36,7 @@ impl<'a> RemotePieces<'a> {
     }
 
     fn peer(&mut self, rank: u32) -> Result<&mut Peer> {
-        let gone = || Error::new(ErrorKind::System, format!("number {rank} is gone"));
+        let gone = || Error::new(ErrorKind::System, format!("rank {rank} is gone"));
         self.peers.get_mut(&rank).ok_or_else(gone)
     }
 }

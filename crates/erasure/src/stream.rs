@@ -135,7 +135,7 @@ pub fn rebuild(
     }
     Err(Error::new(
         ErrorKind::Corrupt,
-        format!("the file that was rebuilt for number {} is not what it was", member.rank),
+        format!("the file that was rebuilt for rank {} is not what it was", member.rank),
     ))
 }
 

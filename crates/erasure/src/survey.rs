@@ -74,9 +74,7 @@ impl Survey {
             let Some((&best, _)) = best else {
                 return Err(Error::new(
                     ErrorKind::NotFound,
-                    format!(
-                        "number {rank} has no file of it, and nobody has parities of that file"
-                    ),
+                    format!("rank {rank} has no file of it, and nobody has parities of that file"),
                 ));
             };
             let at = chosen.iter().position(|known| known == best).unwrap_or_else(|| {
@@ -156,9 +154,8 @@ fn is_outdated(rank: u32, inventory: &Inventory, votes: &DigestVotes) -> Result<
         FileVerdict::Disputed => Err(Error::new(
             ErrorKind::Corrupt,
             format!(
-                "the parity file of number {rank} has its file as {}, and as many others as another \
-                 one: it was taken again while its directory was away, and which is the right one \
-                 cannot be told",
+                "the parity file of rank {rank} has its file as {}, and as many others as another one: it was taken \
+                 again while its directory was away, and the library cannot tell which is right",
                 own.digest
             ),
         )),
@@ -225,11 +222,11 @@ mod tests {
         assert_eq!(survey.plan(&verified).unwrap().len(), 2);
         verified[2] = vec![Intact { data: true, parity: false }; 2];
         let error = survey.plan(&verified).unwrap_err().to_string();
-        assert!(error.contains("both files of number 1, the parity file of number 2"), "{error}");
+        assert!(error.contains("both files of rank 1, the parity file of rank 2"), "{error}");
 
         inventories.iter_mut().take(3).for_each(|inventory| inventory.parity = None);
         let error = Survey::new(inventories).unwrap_err().to_string();
-        assert!(error.contains("number 1 has no file"), "{error}");
+        assert!(error.contains("rank 1 has no file"), "{error}");
     }
 
     /// A file that differs from its own parity file is damaged; one that differs from other members'
@@ -268,7 +265,7 @@ mod tests {
         inventories[0].known = false;
         inventories.truncate(2);
         let error = Survey::new(inventories).unwrap_err().to_string();
-        assert!(error.contains("number 0") && error.contains(&"01".repeat(32)), "{error}");
+        assert!(error.contains("rank 0") && error.contains(&"01".repeat(32)), "{error}");
     }
 
     /// Killed processes leave parity files of an older encoding.

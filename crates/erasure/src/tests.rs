@@ -166,9 +166,9 @@ proptest! {
         fs::remove_file(group.data(left[0])).unwrap();
         let error = group.rebuilt(lost[0]).unwrap_err();
         prop_assert_eq!(error.kind(), ErrorKind::NotFound);
-        let names = format!("both files of number {}", lost[0] * 3);
+        let names = format!("both files of rank {}", lost[0] * 3);
         prop_assert!(error.to_string().contains(&names), "{}", error);
-        let name = format!("the checkpoint file of number {}", left[0] * 3);
+        let name = format!("the checkpoint file of rank {}", left[0] * 3);
         prop_assert!(error.to_string().contains(&name), "{}", error);
     }
 

@@ -309,8 +309,8 @@ impl Checks {
         match evidence {
             Evidence::Current | Evidence::Missing => {}
             Evidence::Older => self.warnings.once(format!(
-                "{path}: it is good, but was taken before the version that {} is of, of which there \
-                 is no copy",
+                "{path}: it is good, but older than the version whose checksum is in {}; there is no copy of that \
+                 version",
                 sum.display()
             )),
         }

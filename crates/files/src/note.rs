@@ -30,7 +30,7 @@ pub fn read_note(path: &Path, about: &Path) -> Result<Option<String>> {
     }
     Err(Error::new(
         ErrorKind::Corrupt,
-        format!("{} has no path in it, as a note of a routed file has", path.display()),
+        format!("{} is damaged: it must have the path of a routed file", path.display()),
     ))
 }
 

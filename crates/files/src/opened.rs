@@ -106,7 +106,11 @@ impl Opened {
         found.map(|found| found.offset).ok_or_else(|| {
             Error::new(
                 ErrorKind::Corrupt,
-                format!("{}: region {} is not what it was", self.path.display(), region.id),
+                format!(
+                    "{}: region {} is missing, or has another size than in the other copies",
+                    self.path.display(),
+                    region.id
+                ),
             )
         })
     }

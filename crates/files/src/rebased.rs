@@ -126,7 +126,7 @@ impl Bases {
         for level in [FileLevel::Scratch, FileLevel::Persistent] {
             self.rebase_all(level, name, gone).map_err(|error| {
                 error.within(format!(
-                    "{} stays, as a younger version has only what was written since",
+                    "{} stays, as a later version is a delta of it",
                     path.display()
                 ))
             })?;

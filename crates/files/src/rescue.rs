@@ -62,9 +62,8 @@ impl Rescue {
             match self.rescue_part(&roll) {
                 Ok(None) => {}
                 Ok(Some(bytes)) => log::warn!(
-                    "the aggregated file of checkpoint \"{name}\" version {version} was not \
-                     completed: the part of number {}, {bytes} bytes, is now a \
-                     file of its own",
+                    "the aggregated file of checkpoint \"{name}\" version {version} was not completed: the part of \
+                     rank {}, {bytes} bytes, is now a file of its own",
                     self.places.rank()
                 ),
                 Err(error) => log::warn!(

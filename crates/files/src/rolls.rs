@@ -125,7 +125,10 @@ pub(super) fn parts(path: &Path) -> Result<Vec<Option<RollPart>>> {
     };
     let len = files::len(&list, path)?;
     if len > MOST_LINES * LINE {
-        let what = format!("{} has {len} bytes: it is no roll", path.display());
+        let what = format!(
+            "{} has {len} bytes, more than the index of an aggregated file can have",
+            path.display()
+        );
         return Err(Error::new(ErrorKind::Corrupt, what));
     }
     let mut lines = vec![0; (len / LINE * LINE) as usize];
@@ -146,6 +149,9 @@ mod tests {
             return;
         }
         let error = parts(file.path()).unwrap_err();
-        assert!(error.to_string().contains("it is no roll"), "{error}");
+        assert!(
+            error.to_string().contains("more than the index of an aggregated file can have"),
+            "{error}"
+        );
     }
 }

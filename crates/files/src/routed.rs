@@ -82,7 +82,7 @@ impl RoutedFiles {
                 false => Err(Error::new(
                     ErrorKind::Corrupt,
                     format!(
-                        "{}: it has not the SHA-256 that {} says, {kept}",
+                        "{}: its SHA-256 is not the one in {}, {kept}",
                         path.display(),
                         sums.path(&file).display()
                     ),

@@ -28,7 +28,7 @@ impl Files {
             if !other {
                 return Err(error);
             }
-            log::error!("what belongs to {key} is not written: {error}");
+            log::error!("files of {key} are not written: {error}");
             Ok(())
         })?;
         let ground = opened.parts.ground.clone();

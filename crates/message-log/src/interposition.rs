@@ -18,8 +18,8 @@ pub(crate) fn check() -> Result<(), String> {
     }
     if pmpi::is_first() {
         return Err(
-            "this library is linked after MPI, and does not see the program's calls: link \
-                    it before MPI, or preload it"
+            "libveloc-mpi.so is linked after MPI, and does not see the program's calls: link it before MPI, or \
+             preload it"
                 .into(),
         );
     }

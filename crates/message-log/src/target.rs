@@ -90,9 +90,8 @@ unsafe fn unpack(target: &CallTarget, mpi: &MpiProperties, payload: &[u8]) -> Re
         let len = payload.len();
         return Err(match target {
             CallTarget::Lost => format!(
-                "{len} bytes were received by a request that was begun before the part, into \
-                 memory that was not protected when the checkpoint was taken from which this \
-                 process goes on"
+                "{len} bytes were received by a request that was begun before the part; their memory was not \
+                 protected in the checkpoint from which this process goes on"
             ),
             _ => format!("{len} bytes were received, and there is room for less"),
         });

@@ -88,8 +88,8 @@ impl Pmem {
         let found = files::len(&file, path)?;
         if found != len {
             let what = format!(
-                "it has {found} bytes, and a file for {bytes} bytes of arrays has {len}: it was made for others, cut off, or \
-                 is none"
+                "it has {found} bytes, and a file for {bytes} bytes of arrays has {len}: it was made for another \
+                 size, was cut off, or is no file of arrays"
             );
             return Err(within(Error::invalid(what)));
         }

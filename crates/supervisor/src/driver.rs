@@ -40,7 +40,7 @@ impl Gpu {
     pub(crate) fn check_here(&self) -> Result<()> {
         let here = Driver::open(&self.library)?.gpu()?;
         let differs = |what: &str, had: String, has: String| {
-            Err(Error::invalid(format!("the program had {what} {had}, and here is {has}")))
+            Err(Error::invalid(format!("the program had {what} {had}, but this node has {has}")))
         };
         if self.driver != here.driver {
             return differs("the driver", self.driver.clone(), here.driver);

@@ -174,7 +174,8 @@ fn code(ended: ExitStatus) -> ExitCode {
 }
 
 fn time(text: &str) -> std::result::Result<Duration, Error> {
-    let bad = || Error::invalid(format!("\"{text}\" is no time such as 30s, 10m or 2h"));
+    let bad =
+        || Error::invalid(format!("\"{text}\" is not a time; it must be like 30s, 10m or 2h"));
     let (digits, unit) =
         text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let seconds = match unit {

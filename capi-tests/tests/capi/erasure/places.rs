@@ -65,7 +65,7 @@ fn of_two_files_elsewhere_none_is_chosen_silently() {
             continue;
         }
         let both = [0, 3].map(|rank| format!("{} (SHA-256", jobs.scratch(rank).display()));
-        jobs.refused(1, 3, &format!("cannot be told|{}", both.join("|")));
+        jobs.refused(1, 3, &format!("cannot tell which is right|{}", both.join("|")));
         jobs.good("case=restore expect=2");
         assert!(elsewhere(0).exists() && elsewhere(3).exists());
     }

@@ -94,7 +94,7 @@ fn start_carrier(shared: &Shared, open: &Open, runs: &[Run]) -> Result<Carrier> 
         };
         return Err(Error::new(
             ErrorKind::NoRoom,
-            format!("{} of memory are free, less than a copy {of}", size::show(free)),
+            format!("{} of memory are free, less than a copy {of} needs", size::show(free)),
         ));
     }
     let host = shared.host_side.host()?;

@@ -36,7 +36,7 @@ impl Opened {
     pub(super) fn open(path: &Path, bytes: u64) -> Result<Opened> {
         let what = |why: &str| format!("drive = {}: {why}", path.display());
         let kind = std::fs::metadata(path)
-            .map_err(|error| Error::system(what("it cannot be had"), &error))?
+            .map_err(|error| Error::system(what("its kind cannot be determined"), &error))?
             .file_type();
         let is_device = kind.is_block_device();
         if !is_device && !kind.is_dir() {
@@ -83,7 +83,7 @@ impl Opened {
                 _ => ErrorKind::System,
             };
             let wanted = format!(
-                "drive_size is {} ({bytes} bytes), and it cannot have as much",
+                "drive_size is {} ({bytes} bytes), and there is no room for as much",
                 size::show(bytes)
             );
             Error::new(kind, format!("{}: {error}", what(&wanted)))
@@ -131,7 +131,7 @@ impl Opened {
         }
         if !first.starts_with(&MARK) && first.iter().any(|byte| *byte != 0) {
             return Err(Error::invalid(
-                "it has something else on it, which would be overwritten: if nobody needs that, write zeros to its first MiB",
+                "it holds other data, which would be overwritten: if nobody needs them, write zeros to its first MiB",
             ));
         }
         let memory = Mapping::reserve(self.block as usize)?;

@@ -246,10 +246,10 @@ fn what_cannot_be_a_drive_is_named() {
     std::fs::write(&file, "").unwrap();
     let refused = |path: &Path, bytes| Drive::open(path, bytes).unwrap_err().to_string();
     for (path, bytes, why) in [
-        (folder.path().join("missing").as_path(), 1 << 20, "cannot be had"),
+        (folder.path().join("missing").as_path(), 1 << 20, "its kind cannot be determined"),
         (&file, 1 << 20, "neither a directory nor a block device"),
         (folder.path(), 4095, "less than one block"),
-        (folder.path(), 1 << 50, "cannot have as much"),
+        (folder.path(), 1 << 50, "there is no room for as much"),
         (Path::new("/dev/shm"), 1 << 20, "in memory"),
     ] {
         let refused = refused(path, bytes);
@@ -298,8 +298,5 @@ fn a_device_with_something_else_on_it_is_refused() {
     losetup(&["-d", &device]);
     opened.unwrap();
     assert!(most.contains("it has 8388608 bytes"), "{most}");
-    assert!(
-        refused.contains(&format!("drive = {device}: it has something else on it")),
-        "{refused}"
-    );
+    assert!(refused.contains(&format!("drive = {device}: it holds other data")), "{refused}");
 }

@@ -371,9 +371,7 @@ fn a_receive_of_what_is_sent_behind_the_end_is_a_loose_end() {
         (1, RECEIVE),
         (0, DONE),
     ]);
-    assert!(
-        matches!(verdict, TightnessVerdict::Logged(why) if why.contains("sent behind its end"))
-    );
+    assert!(matches!(verdict, TightnessVerdict::Logged(why) if why.contains("sent after its end")));
 }
 
 #[test]
@@ -381,7 +379,7 @@ fn a_send_that_waits_for_a_receive_behind_the_end_is_a_loose_end() {
     let steps = [(0, BORDER), (1, BORDER), (0, send(1)), (1, BORDER), (1, post(0)), (0, DONE)];
     let verdict = run(&steps);
     assert!(
-        matches!(verdict, TightnessVerdict::Logged(why) if why.contains("a receive behind its end"))
+        matches!(verdict, TightnessVerdict::Logged(why) if why.contains("a receive after its end"))
     );
     // A buffered send does not wait.
     let verdict = run(&[
@@ -411,9 +409,7 @@ fn a_receive_before_the_part_of_what_is_sent_behind_it_is_a_loose_end() {
         (0, RECEIVE),
         (0, BORDER),
     ]);
-    assert!(
-        matches!(verdict, TightnessVerdict::Logged(why) if why.contains("sent behind its end"))
-    );
+    assert!(matches!(verdict, TightnessVerdict::Logged(why) if why.contains("sent after its end")));
 }
 
 /// Catches a loose end that is forgotten when no report mentions it any more, and one that stays for ever.

@@ -174,19 +174,18 @@ impl TightnessCheck {
             let ends = self.streams.get(pair)?;
             return Some(match ends.sent < ends.received {
                 true => format!(
-                    "process {to} received a message with tag {tag} before its end that process \
-                     {from} sent behind its end"
+                    "process {to} received before its end a message with tag {tag}, which process {from} sent after \
+                     its end"
                 ),
                 false => format!(
-                    "process {from} completed the send of a message with tag {tag} before its end for \
-                     which process {to} posted a receive behind its end"
+                    "process {from} completed before its end the send of a message with tag {tag}, for which process \
+                     {to} posted a receive after its end"
                 ),
             });
         }
         let calls = self.collectives.get(self.loose_calls.first()?)?;
         Some(format!(
-            "process {} completed a collective call before its end that another process began behind \
-             its end",
+            "process {} completed before its end a collective call, which another process began after its end",
             calls.completed.1
         ))
     }

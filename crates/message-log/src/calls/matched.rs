@@ -139,7 +139,8 @@ pub(crate) unsafe fn irecv(
 /// Fails a call on a message that an earlier replay returned: MPI does not have that message.
 #[cold]
 fn refuse_given(state: &LogState, call: Call) -> c_int {
-    let text = format!("{}: a replay that is over has given its message", call.0);
+    let text =
+        format!("{}: a replay that has ended gave its message, which MPI does not have", call.0);
     refuse::fail(&state.mpi, 0, &text)
 }
 

@@ -205,14 +205,14 @@ impl Tracked {
         };
         if self.messages.is_any_since(begun) {
             return Some(format!(
-                "a message that was probed for inside part {id} (MPI_Mprobe) is not received: another \
+                "a message that was probed for inside part {id} (MPI_Mprobe) is not received yet: a restarted \
                  process could not receive it"
             ));
         }
         let (_, request) = self.requests.iter_mut().find(|(_, request)| pending(request))?;
         Some(format!(
-            "a request of {} is not completed that was begun inside part {}: another process could \
-             not complete it",
+            "a request of {} that was begun inside part {} is not completed yet: a restarted process could not \
+             complete it",
             request.shape.call.0, id
         ))
     }

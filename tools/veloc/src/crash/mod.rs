@@ -114,16 +114,16 @@ impl CrashCommand {
 
 fn shape(text: &str) -> Result<CacheShape> {
     let (bytes, ways) =
-        text.split_once(',').context("wanted is a size and the ways, as 8MiB,16")?;
+        text.split_once(',').context("it must be a size and the ways, as in 8MiB,16")?;
     let bytes = size::parse(bytes.trim_end_matches("iB"))?;
-    let ways: u64 = ways.trim().parse().context("the ways are no number")?;
-    ensure!((1..=64).contains(&ways), "1 to 64 ways are possible");
+    let ways: u64 = ways.trim().parse().context("the ways must be a number")?;
+    ensure!((1..=64).contains(&ways), "the ways must be 1 to 64");
     let sets = bytes / 64 / ways;
     ensure!(
         sets.is_power_of_two() && sets * 64 * ways == bytes,
         "the size has to be 64 bytes times the ways times a power of two"
     );
-    ensure!(bytes >= 4096, "at least 4096 bytes are possible: a copy would not fit");
+    ensure!(bytes >= 4096, "the size must be at least 4096 bytes: a copy would not fit");
     Ok(CacheShape { bytes, ways })
 }
 
@@ -132,8 +132,8 @@ fn coin(text: &str) -> Result<CoinChances> {
         "all" => vec!["0", "0.5", "0.99", "cache", "few-lost", "few-kept"],
         "cache" | "few-lost" | "few-kept" => vec![text],
         chance => {
-            let chance: f64 = chance.parse().context("no chance")?;
-            ensure!((0.0..=1.0).contains(&chance), "a chance is from 0 to 1");
+            let chance: f64 = chance.parse().context("the chance must be a number")?;
+            ensure!((0.0..=1.0).contains(&chance), "the chance must be from 0 to 1");
             vec![text]
         }
     };
@@ -141,8 +141,11 @@ fn coin(text: &str) -> Result<CoinChances> {
 }
 
 fn only(text: &str) -> Result<(u64, u64)> {
-    let (seed, number) = text.split_once('/').context("wanted is SEED/NUMBER")?;
-    Ok((seed.parse().context("no seed")?, number.parse().context("no number")?))
+    let (seed, number) = text.split_once('/').context("it must be SEED/NUMBER")?;
+    Ok((
+        seed.parse().context("SEED must be a whole number")?,
+        number.parse().context("NUMBER must be a whole number")?,
+    ))
 }
 
 pub(crate) fn run(crash: &CrashCommand) -> Result<ExitCode> {

@@ -61,8 +61,8 @@ impl InspectedFile {
     pub(super) fn offsets(&self, meta: Option<&Path>) -> Result<Offsets> {
         let Some(meta) = meta else {
             bail!(
-                "{}: where the ranks' parts of an aggregated file lie stands in the directory \
-                 meta; give --meta DIR or --config FILE",
+                "{}: the directory meta says where the ranks' parts of an aggregated file are; give --meta DIR or \
+                 --config FILE",
                 self.path.display()
             );
         };

@@ -145,7 +145,10 @@ impl PlanOptions {
             },
         };
         plan.check().map_err(|unfit| refusal(&plan, unfit))?;
-        ensure!(!self.online || self.rule == RuleName::Optimal, "--online has a rule of its own");
+        ensure!(
+            !self.online || self.rule == RuleName::Optimal,
+            "--online has a rule of its own: leave out --rule"
+        );
         let disk = self.disk_slots.map(|slots| {
             ensure!(
                 (1..=MAX_STEPS).contains(&slots),

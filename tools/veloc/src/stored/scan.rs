@@ -88,7 +88,7 @@ fn files_in(directory: &Path) -> Result<Vec<String>> {
 /// The table of an aggregated file, or why there is no table.
 pub(crate) fn offsets(path: &Path, meta: Option<&Path>, file: &str) -> Result<Offsets, String> {
     let Some(meta) = meta else {
-        return Err("the directory meta, which has its table, is not known".to_owned());
+        return Err("its table is in the directory meta, which is not known".to_owned());
     };
     let table = meta.join(file);
     let read = || {
