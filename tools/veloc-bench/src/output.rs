@@ -28,7 +28,9 @@ pub(crate) fn steps_bar(what: &str, steps: u64) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(steps);
-    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {elapsed}") {
+    if let Ok(style) =
+        ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {elapsed}, {eta} left")
+    {
         bar.set_style(style);
     }
     bar.set_message(what.to_owned());

@@ -3,11 +3,12 @@
 
 use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table, TableComponent};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use os::size;
 use serde::{Serialize, Serializer};
 
@@ -65,12 +66,24 @@ pub(crate) fn table(columns: &[&str]) -> Table {
 
 /// A bar that counts bytes, on standard error if that is a terminal.
 pub(crate) fn bytes_bar(what: &str, bytes: u64) -> ProgressBar {
-    bar(what, bytes, "{msg} {bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}")
+    let shown =
+        "{msg} {bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left";
+    bar(what, bytes, shown)
 }
 
-/// A bar that counts files, on standard error if that is a terminal.
-pub(crate) fn files_bar(what: &str, files: u64) -> ProgressBar {
-    bar(what, files, "{msg} {bar:30} {pos}/{len}")
+/// A bar that counts files, steps or crashes, on standard error if that is a terminal.
+pub(crate) fn count_bar(what: &str, number: u64) -> ProgressBar {
+    bar(what, number, "{msg} {bar:30} {pos}/{len}, {eta} left")
+}
+
+/// Shows for how long something has taken whose end cannot be estimated, on standard error if that is a terminal. It
+/// goes when it is dropped.
+pub(crate) fn clock(what: &str) -> ProgressBar {
+    let clock = bar(what, 0, "{spinner} {msg}, {elapsed}").with_finish(ProgressFinish::AndClear);
+    if !clock.is_hidden() {
+        clock.enable_steady_tick(Duration::from_millis(200));
+    }
+    clock
 }
 
 fn bar(what: &str, steps: u64, template: &str) -> ProgressBar {

@@ -96,8 +96,10 @@ pub(crate) fn restart(restart: &RestartCommand) -> Result<ExitCode> {
 }
 
 pub(crate) fn checkpoint(checkpoint: &CheckpointCommand) -> Result<()> {
-    println!("{}", supervisor::checkpoint(&checkpoint.directory)?);
-    Ok(())
+    let clock = output::clock("the program stops, and its version is written");
+    let version = supervisor::checkpoint(&checkpoint.directory)?;
+    drop(clock);
+    output::print(&format!("{version}\n"))
 }
 
 /// A version of a program, as JSON has it.

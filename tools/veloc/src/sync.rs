@@ -77,7 +77,8 @@ pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {
     let bases =
         |directory: &Path| BaseFinder::new(vec![directory.to_owned()], config.meta.clone(), false);
     let (here, there) = (bases(scratch), bases(persistent));
-    let (mut copied, mut failed) = (0, 0);
+    let (mut copied, mut failed, mut due_bytes) = (0, 0, 0);
+    let mut queues = Vec::new();
     for (name, rank) in found {
         let files = Files::open(&config, rank)?;
         let due = files.backlog().of(&name, config.persistent_interval, config.max_versions)?;
@@ -98,21 +99,32 @@ pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {
         }
         let mut seen = BTreeSet::new();
         queue.retain(|version| seen.insert(*version));
-        for version in queue {
+        let of = |version: &i32| scratch.join(names::checkpoint_file(&name, rank, *version));
+        let bytes = |version| std::fs::metadata(of(version)).map_or(0, |file| file.len());
+        let queue: Vec<(i32, u64)> =
+            queue.iter().map(|version| (*version, bytes(version))).collect();
+        due_bytes += queue.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        queues.push((name, rank, files, queue));
+    }
+    let bar = output::bytes_bar("copying", due_bytes);
+    for (name, rank, files, queue) in queues {
+        for (version, bytes) in queue {
             let what = format!("checkpoint \"{name}\" version {version} of rank {rank}");
             match backlog::copy(&files, &name, version) {
                 Ok(Some(bytes)) => {
                     copied += 1;
-                    output::print(&format!("{what}: {bytes} bytes copied\n"))?;
+                    bar.suspend(|| output::print(&format!("{what}: {bytes} bytes copied\n")))?;
                 }
                 Ok(None) => {}
                 Err(error) => {
                     failed += 1;
-                    eprintln!("error: {what}: {error}");
+                    bar.suspend(|| eprintln!("error: {what}: {error}"));
                 }
             }
+            bar.inc(bytes);
         }
     }
+    bar.finish_and_clear();
     if (copied, failed) == (0, 0) {
         output::print("persistent lacks nothing that is due\n")?;
     }

@@ -11,6 +11,7 @@ use std::process::ExitStatus;
 use std::time::Instant;
 
 use anyhow::{bail, ensure, Context as _, Result};
+use indicatif::ProgressBar;
 use os::interrupt;
 use tempfile::TempDir;
 
@@ -21,6 +22,7 @@ use super::judge::{
 };
 use super::seen::{CallSite, SeenRun};
 use super::{CrashCommand, CrashModel, Replacement};
+use crate::output;
 
 /// A program whose accesses were counted.
 pub(super) struct Campaign<'a> {
@@ -103,14 +105,17 @@ impl<'a> Campaign<'a> {
 
         let plain = campaign.new_run("plain")?;
         fs::write(plain.join(PLAN), plan_after_a_crash(&plain, campaign.model()))?;
-        let ended = campaign.start(&plain, None)?;
+        let clock = output::clock("the program runs without a simulation");
+        let ended = campaign.start(&plain, None, &clock)?;
         campaign.seconds.0 = ended.seconds;
         campaign.status = ended.status.into_raw();
         campaign.stdout = fs::read(plain.join("stdout"))?;
 
         let counting = campaign.new_run("count")?;
         campaign.write_plan(&counting, &own, None, &[])?;
-        let ended = campaign.start(&counting, None)?;
+        clock.set_message("its accesses are counted");
+        let ended = campaign.start(&counting, None, &clock)?;
+        drop(clock);
         campaign.seconds.1 = ended.seconds;
         campaign.counted = campaign.check(&counting, ended.status)?;
         if crash.compare.is_none() {
@@ -194,8 +199,13 @@ impl<'a> Campaign<'a> {
     }
 
     /// Starts the program, and waits for it and for all that has come of its crashes. `enough`: what is known of them
-    /// suffices.
-    fn start(&self, run: &Path, enough: Option<Enough<'_>>) -> Result<EndedRun> {
+    /// suffices. `progress` counts the crashes.
+    fn start(
+        &self,
+        run: &Path,
+        enough: Option<Enough<'_>>,
+        progress: &ProgressBar,
+    ) -> Result<EndedRun> {
         let tokens = File::options().read(true).write(true).open(self.path("tokens"))?;
         (&tokens).write_all(&vec![0; self.jobs as usize])?;
         let mut command = command(&self.crash.program, run, &run.join(PLAN))?;
@@ -211,6 +221,7 @@ impl<'a> Campaign<'a> {
             }
             // That of a crash, whatever has become of it.
             failed += usize::from(!status.success());
+            progress.inc(1);
             (&tokens).write_all(&[0])?;
             // All of them are read each time.
             let is_enough = |enough: Enough<'_>| results(run).map(|judged| enough(&judged));
@@ -275,7 +286,11 @@ impl<'a> Campaign<'a> {
         let crashes: Vec<u64> = random.union(&around).copied().collect();
         let own = std::env::current_exe().context("the program veloc")?;
         self.write_plan(&run, &own, left_out, &crashes)?;
-        let EndedRun { status, mut judged, failed, stopped, .. } = self.start(&run, enough)?;
+        let what = left_out.map_or("crashes".to_owned(), |call| format!("without {}", call.kind));
+        let bar = output::count_bar(&what, crashes.len() as u64);
+        let ended = self.start(&run, enough, &bar);
+        bar.finish_and_clear();
+        let EndedRun { status, mut judged, failed, stopped, .. } = ended?;
         judged.sort_by_key(|judged| judged.number);
         if let (Some((_, number)), true) = (self.crash.only, judged.is_empty()) {
             bail!(

@@ -4,11 +4,13 @@
 use std::collections::HashMap;
 
 use anyhow::{ensure, Result};
+use indicatif::ProgressBar;
 use schedule::schedule::Action;
 use serde::Serialize;
 
 use super::plan::{ScheduleFigures, ScheduleProblem};
 use super::walk::{self, AnySchedule, Walker};
+use crate::output;
 
 /// Lines shorter than this share of the picture are left out: there may be millions.
 const SHORTEST: f64 = 1.0 / 2000.0;
@@ -93,18 +95,23 @@ pub(super) fn lines(problem: &ScheduleProblem, figures: &ScheduleFigures) -> Res
         figures.forward_evals,
         walk::LONGEST
     );
-    walked(problem, &mut page);
+    let bar = output::count_bar("drawing", work as u64);
+    walked(problem, &mut page, &bar);
+    bar.finish_and_clear();
     Ok(page.lines)
 }
 
 /// Goes through all actions.
-fn walked(problem: &ScheduleProblem, page: &mut Page) {
+fn walked(problem: &ScheduleProblem, page: &mut Page, bar: &ProgressBar) {
     let mut walker = Walker::new(AnySchedule::new(problem), problem.plan.steps);
     // By slot, when it got its state and which; and the slots of each state, which may be in memory
     // and on disk.
     let mut since = HashMap::<u64, (f64, u64)>::new();
     let mut slots_of = HashMap::<u64, Vec<u64>>::new();
-    loop {
+    for number in 0u64.. {
+        if number % 65536 == 0 {
+            bar.set_position(page.now as u64);
+        }
         let action = walker.step();
         match action {
             Action::Advance { from, to } => page.forward(from, to, (to - from) as f64),

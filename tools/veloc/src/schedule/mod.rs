@@ -85,6 +85,7 @@ pub(crate) fn run(options: &ScheduleCommand) -> Result<()> {
     ] {
         ensure!(!problem.mixed || !is_set, mixed_and(option));
     }
+    let clock = output::clock("planning");
     let crash = options.crash_after.map(|state| (options.crash_in, state));
     let figures = plan::ScheduleFigures::of(&problem, crash)?;
     let compare = options.compare.then(|| more::compare(&problem)).transpose()?;
@@ -95,6 +96,7 @@ pub(crate) fn run(options: &ScheduleCommand) -> Result<()> {
         .uncompressed()
         .map(|problem| plan::ScheduleFigures::of(&problem?, None).map(|figures| figures.advances));
     let uncompressed_advances = uncompressed.transpose()?;
+    drop(clock);
     let report = ScheduleReport { figures, compare, estimate, uncompressed_advances };
     if let Some(file) = &options.out {
         let drawing = drawing::lines(&problem, &report.figures)?;

@@ -32,7 +32,7 @@ const MOST_THREADS: usize = 8;
 pub(crate) fn headers(found: &mut BTreeMap<CheckpointKey, VersionCopies>) {
     let copies: Vec<&mut StoredCopy> =
         found.values_mut().flat_map(|stored| &mut stored.copies).collect();
-    let bar = output::files_bar("looking", copies.len() as u64);
+    let bar = output::count_bar("looking", copies.len() as u64);
     on_threads(copies, |copy| {
         look(copy);
         bar.inc(1);

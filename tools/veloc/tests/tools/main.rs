@@ -12,4 +12,5 @@ mod list;
 mod programs;
 mod schedule;
 mod sync;
+mod top;
 mod verify;
