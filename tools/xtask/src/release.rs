@@ -89,7 +89,8 @@ pub fn make(out: Option<PathBuf>) -> Result<Release> {
 /// Fails if a file is not as in the last commit.
 fn is_committed() -> Result<()> {
     let mut status = Command::new("git");
-    let changes = output(status.args(["status", "--porcelain"]).current_dir(root()))?;
+    let found = output(status.args(["status", "--porcelain"]).current_dir(root()))?;
+    let changes = found.trim_end();
     if changes.is_empty() {
         return Ok(());
     }
