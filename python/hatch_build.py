@@ -24,7 +24,7 @@ FILES = {"libveloc_client.so": "libveloc-client.so", "veloc-backend": "veloc-bac
 #: What goes with them.
 NOTICES = ("LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-NOTICES")
 #: Those of CMakeLists.txt: with others, cargo would build what they share once more.
-PACKAGES = ("veloc", "daemon", "veloc-cli", "veloc-mpi", "rtm", "softcuda")
+PACKAGES = ("veloc", "daemon", "veloc-cli", "veloc-mpi", "rtm", "softcuda", "veloc-crash")
 
 
 class CustomBuildHook(BuildHookInterface[Any]):

@@ -53,7 +53,7 @@ def __getattr__(name: str) -> types.ModuleType:
 NumPyCkpt = PickleCkpt = Ckpt
 
 #: The version of this library; that of VELOC whose interface this is, is 1.8.
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Action",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result, While};
-use crate::files::{copy, copy_folder, folder, link, read, write};
+use crate::files::{clear, copy, copy_folder, folder, link, read, write};
 use crate::notices;
 use crate::nvidia::compiler::{self, Compiler, Ptx};
 use crate::nvidia::packages::TOOLKITS;
@@ -41,7 +41,7 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
         Some(out) => out,
         None => target_directory()?.join("gpu-bundle"),
     };
-    clear(&out)?;
+    clear(&out, &["run.sh", UNFINISHED], "bundle")?;
     let unfinished = out.join(UNFINISHED);
     write(&unfinished, "")?;
     let stage = stage(Profile::Release)?;
@@ -172,20 +172,6 @@ fn newest_library(versions: &str) -> Option<(u32, u32)> {
     numbers.max()
 }
 
-/// Removes an older bundle. Anything else stays, and is an error.
-fn clear(out: &Path) -> Result<()> {
-    let what = || format!("removing {}", out.display());
-    if !out.exists() {
-        return Ok(());
-    }
-    let empty = fs::read_dir(out).when(what)?.next().is_none();
-    let is_bundle = ["run.sh", UNFINISHED].iter().any(|file| out.join(file).is_file());
-    if !empty && !is_bundle {
-        return Err(Error::new(format!("{} is there, and is no bundle", out.display())));
-    }
-    fs::remove_dir_all(out).when(what)
-}
-
 /// Copies a program or library without its debugging information.
 fn strip(from: &Path, to: &Path, how: &str) -> Result<()> {
     if let Some(parent) = to.parent() {
@@ -252,22 +238,6 @@ fn size(folder: &Path) -> Result<u64> {
 mod tests {
     use super::*;
     use crate::links::linked_files;
-
-    #[test]
-    fn only_a_bundle_is_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let out = folder.path().join("out");
-        clear(&out).unwrap();
-        write(&out.join("precious"), "x").unwrap();
-        let error = clear(&out).unwrap_err();
-        assert!(error.to_string().contains("is no bundle"), "{error}");
-        for file in ["run.sh", UNFINISHED] {
-            write(&out.join("precious"), "x").unwrap();
-            write(&out.join(file), "x").unwrap();
-            clear(&out).unwrap();
-            assert!(!out.exists());
-        }
-    }
 
     #[test]
     fn what_the_list_has_and_the_bundle_has_not_is_named() {

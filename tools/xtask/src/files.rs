@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::fs::{flock, FlockOperation};
 
-use crate::error::{Result, While};
+use crate::error::{Error, Result, While};
 use crate::project::output;
 
 /// A lock file, which one process at a time holds. It is released when this is dropped.
@@ -27,6 +27,20 @@ impl FileLock {
 /// Makes a folder and those above it.
 pub fn folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).when(|| format!("making the folder {}", path.display()))
+}
+
+/// Removes a folder that is empty, or has a file of these names as those of its kind have. Any other stays, and is
+/// an error.
+pub fn clear(folder: &Path, marks: &[&str], kind: &str) -> Result<()> {
+    let what = || format!("removing {}", folder.display());
+    if !folder.exists() {
+        return Ok(());
+    }
+    let is_empty = fs::read_dir(folder).when(what)?.next().is_none();
+    if !is_empty && !marks.iter().any(|file| folder.join(file).is_file()) {
+        return Err(Error::new(format!("{} is there, and is no {kind}", folder.display())));
+    }
+    fs::remove_dir_all(folder).when(what)
 }
 
 /// A folder, which is made unless it was before.
@@ -127,6 +141,24 @@ pub fn copy_program(from: &Path, to: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Catches a folder of the user's that is emptied.
+    #[test]
+    fn only_a_folder_of_its_kind_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let clear = || clear(&out, &["first", "second"], "bundle");
+        clear().unwrap();
+        write(&out.join("precious"), "x").unwrap();
+        let error = clear().unwrap_err();
+        assert!(error.to_string().contains("is no bundle"), "{error}");
+        for file in ["first", "second"] {
+            write(&out.join("precious"), "x").unwrap();
+            write(&out.join(file), "x").unwrap();
+            clear().unwrap();
+            assert!(!out.exists());
+        }
+    }
 
     #[test]
     fn a_copy_is_made_again_only_when_the_source_has_changed() {

@@ -2,7 +2,8 @@
 //!
 //! [`stage`](mod@stage) lays out the files that a C program needs; the tests of the C interface
 //! start with it. The commands are `header`, [`docs`], [`notices`], [`nvidia`], [`programs`],
-//! [`bundle`], [`package`], [`quick`], [`site`](mod@site), [`suite`] and [`repeat`], the other modules are shared.
+//! [`bundle`], [`package`], [`quick`], [`release`], [`site`](mod@site), [`suite`] and [`repeat`], the other modules are
+//! shared.
 //! [`on_device`] is for tests of other crates.
 
 pub mod bundle;
@@ -23,6 +24,7 @@ pub mod programs;
 pub mod project;
 pub mod python;
 pub mod quick;
+pub mod release;
 pub mod repeat;
 pub mod runner;
 pub mod runtime;

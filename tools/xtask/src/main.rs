@@ -9,8 +9,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use xtask::stage::{stage, Profile};
 use xtask::{
-    bundle, docs, map, notices, nvidia, package, programs, quick, repeat, runner, site, suite,
-    Result,
+    bundle, docs, map, notices, nvidia, package, programs, quick, release, repeat, runner, site,
+    suite, Result,
 };
 
 /// The project's own commands.
@@ -89,6 +89,15 @@ enum ProjectTask {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// Make the files of a release from the last commit, and try each in an environment of its own
+    ///
+    /// These are the sources, the wheel for Python, the package for Debian, and their checksums. What cannot be
+    /// made or tried here is named at the end.
+    Release {
+        /// Where to put them [default: <target>/release-files]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// Check the kernels and all calls of the driver against NVIDIA's compilers, headers and libraries
     ///
     /// Runs programs of these compilers on the software device, too. Fetches all as packages, a few hundred MB, and
@@ -145,6 +154,10 @@ fn run(task: ProjectTask) -> Result<()> {
         }
         ProjectTask::GpuBundle { out } => {
             println!("{}", bundle::make(out)?.display());
+            Ok(())
+        }
+        ProjectTask::Release { out } => {
+            print!("{}", release::make(out)?);
             Ok(())
         }
         ProjectTask::Nvidia => {

@@ -1,10 +1,10 @@
 //! The package as CMake installs it: its content, and programs that use it as applications do.
 
-mod consumers;
+pub(crate) mod consumers;
 mod mpi;
 mod python;
 mod tutorials;
-mod wheel;
+pub(crate) mod wheel;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -63,7 +63,8 @@ pub fn check(profile: Profile) -> Result<Vec<String>> {
     names_no_folder(&package.prefix, &[work, root()])?;
     exports_what_the_library_does(&package, &stage)?;
     consumers::with_cmake(&package, work, languages, None)?;
-    consumers::examples(&package, work, has_module("numpy"))?;
+    let library = has_module("numpy").then(|| package.library());
+    consumers::examples(&package.prefix, work, library.as_deref())?;
     let pkg_config = has("pkg-config", "programs without CMake", &mut skipped);
     if pkg_config {
         consumers::with_pkg_config(&package, work, fortran)?;
@@ -214,7 +215,7 @@ fn exports(library: &Path) -> Result<BTreeSet<String>> {
 }
 
 /// A program without the library's variables in its environment.
-fn clean(program: impl AsRef<OsStr>) -> Command {
+pub(crate) fn clean(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env_remove("LD_LIBRARY_PATH");
     for (name, _) in std::env::vars_os() {
@@ -226,13 +227,13 @@ fn clean(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// Runs a command, whose output is shown only if it fails. Returns that output.
-fn quietly(command: &mut Command) -> Result<String> {
+pub(crate) fn quietly(command: &mut Command) -> Result<String> {
     println!("$ {}", line(command));
     Ok(outputs(command)?.0)
 }
 
 /// Runs a command and returns its output and its errors.
-fn outputs(command: &mut Command) -> Result<(String, String)> {
+pub(crate) fn outputs(command: &mut Command) -> Result<(String, String)> {
     let output = command.output().when(|| format!("starting {}", line(command)))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));

@@ -50,20 +50,24 @@ pub(super) fn with_cmake(
     run(work, &prefix.join("bin/save-c"), mpi, None)
 }
 
-/// The installed examples, built and run as their README says.
-pub(super) fn examples(package: &Installed, work: &Path, python: bool) -> Result<()> {
+/// What the example `forward` prints, in each language.
+pub(crate) const FORWARD: &str = "sum 10100\n";
+
+/// The examples installed in `prefix`, built and run as their README says; those in Python if a library is named
+/// for them.
+pub(crate) fn examples(prefix: &Path, work: &Path, library: Option<&Path>) -> Result<()> {
     let folder = work.join("examples");
-    copy_folder(&package.prefix.join("share/veloc/examples"), &folder)?;
+    copy_folder(&prefix.join("share/veloc/examples"), &folder)?;
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(&folder).arg("-B").arg(folder.join("build"));
-    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", package.prefix.display()));
+    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()));
     quietly(&mut configure)?;
     quietly(Command::new("cmake").arg("--build").arg(folder.join("build")))?;
     let mut examples: Vec<(String, &str)> = Vec::new();
     for (name, wanted) in [
-        ("forward-c", "sum 10100\n"),
-        ("forward-cxx", "sum 10100\n"),
-        ("forward-fortran", "sum 10100\n"),
+        ("forward-c", FORWARD),
+        ("forward-cxx", FORWARD),
+        ("forward-fortran", FORWARD),
         ("arrays", "x[0] = 2.995219465875261\n"),
     ] {
         let program = folder.join("build").join(name);
@@ -71,19 +75,21 @@ pub(super) fn examples(package: &Installed, work: &Path, python: bool) -> Result
             examples.push((program.display().to_string(), wanted));
         }
     }
-    let python =
-        python.then_some([("forward.py", "sum 10100\n"), ("arrays.py", "x[0] = 2.995219465875\n")]);
-    examples.extend(python.into_iter().flatten().map(|(name, wanted)| (name.to_owned(), wanted)));
+    if library.is_some() {
+        examples.push(("forward.py".to_owned(), FORWARD));
+        examples.push(("arrays.py".to_owned(), "x[0] = 2.995219465875\n"));
+    }
     for (program, wanted) in examples {
-        let mut command = match program.ends_with(".py") {
-            true => clean(interpreter()),
-            false => clean(&program),
+        let mut command = match library.filter(|_| program.ends_with(".py")) {
+            Some(library) => {
+                let mut command = clean(interpreter());
+                // As if the wheel was installed.
+                command.arg(&program).env("PYTHONPATH", root().join("python"));
+                command.env("VELOC_LIBRARY", library);
+                command
+            }
+            None => clean(&program),
         };
-        if program.ends_with(".py") {
-            // As if the wheel was installed.
-            command.arg(&program).env("PYTHONPATH", root().join("python"));
-            command.env("VELOC_LIBRARY", package.library());
-        }
         let said = quietly(command.current_dir(&folder))?;
         if said != wanted {
             return Err(Error::new(format!("{program} printed\n{said}")));

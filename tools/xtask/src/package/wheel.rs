@@ -16,14 +16,33 @@ pub(super) fn is_typed(tools: &Path, work: &Path) -> Result<()> {
     quietly(command.env("PYTHONPATH", tools)).map(drop)
 }
 
-/// Builds the wheel into `<target>/wheels`, in place of older ones. Fails if its name promises
-/// systems whose C library is too old for it, or leaves out systems on which it runs.
+/// Builds the wheel into `<target>/wheels`, in place of older ones.
 pub(super) fn build(tools: &Path, work: &Path) -> Result<PathBuf> {
-    let (target, made) = (target_directory()?, work.join("wheel"));
+    let target = target_directory()?;
+    let made = build_from(root(), tools, work, &target)?;
+    let wheels = target.join("wheels");
+    let _ = std::fs::remove_dir_all(&wheels);
+    folder(&wheels)?;
+    let wheel = wheels.join(made.file_name().unwrap_or_default());
+    let what = || format!("copying {} to {}", made.display(), wheels.display());
+    std::fs::copy(&made, &wheel).when(what)?;
+    println!("{}", wheel.display());
+    Ok(wheel)
+}
+
+/// Builds the wheel from these sources into `work/wheel`; cargo builds in `target`. Fails if its name promises
+/// systems whose C library is too old for it, or leaves out systems on which it runs.
+pub(crate) fn build_from(
+    sources: &Path,
+    tools: &Path,
+    work: &Path,
+    target: &Path,
+) -> Result<PathBuf> {
+    let made = work.join("wheel");
     let mut command = clean(interpreter());
     command.args(["-m", "pip", "wheel", "--no-deps", "--no-index", "--no-build-isolation"]);
-    command.arg("--wheel-dir").arg(&made).arg(root().join("python"));
-    quietly(command.env("PYTHONPATH", tools).env("CARGO_TARGET_DIR", &target))?;
+    command.arg("--wheel-dir").arg(&made).arg(sources.join("python"));
+    quietly(command.env("PYTHONPATH", tools).env("CARGO_TARGET_DIR", target))?;
     let made = only_file(&made)?;
     let name = made.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let tag = name.strip_suffix(".whl").and_then(|name| name.split('-').nth(4)).unwrap_or("");
@@ -39,13 +58,7 @@ pub(super) fn build(tools: &Path, work: &Path) -> Result<PathBuf> {
     if !words.join(" ").contains(&wanted) {
         return Err(Error::new(format!("{name}: auditwheel does not say {wanted}\n{said}")));
     }
-    let wheels = target.join("wheels");
-    let _ = std::fs::remove_dir_all(&wheels);
-    folder(&wheels)?;
-    let wheel = wheels.join(&name);
-    std::fs::copy(&made, &wheel).when(|| format!("copying {name} to {}", wheels.display()))?;
-    println!("{}", wheel.display());
-    Ok(wheel)
+    Ok(made)
 }
 
 fn only_file(folder: &Path) -> Result<PathBuf> {
@@ -76,7 +89,7 @@ pub(super) fn install(wheel: &Path, site: &Path) -> Result<()> {
 
 /// Installs the wheel into a new environment with nothing else on the path, and runs the examples
 /// of the guide and of the README for Python, and the program `veloc` there. NumPy is the system's.
-pub(super) fn works_where_nothing_else_is(wheel: &Path, work: &Path) -> Result<()> {
+pub(crate) fn works_where_nothing_else_is(wheel: &Path, work: &Path) -> Result<()> {
     let fresh = work.join("fresh");
     let mut command = clean(interpreter());
     command.args(["-m", "venv", "--without-pip", "--system-site-packages"]);
