@@ -1,6 +1,7 @@
 //! The facts about program and machine that stand in every file of results.
 
 use std::fs;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use os::{memory, numa};
@@ -13,8 +14,16 @@ pub(super) fn program() -> MeasuringProgram {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: env!("VELOC_COMMIT").to_owned(),
         time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
-        command: std::env::args().collect(),
+        command: command(),
     }
+}
+
+/// The command line, without the folder that this program is in.
+fn command() -> Vec<String> {
+    let mut words = std::env::args();
+    let program = words.next().unwrap_or_default();
+    let name = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
+    name.into_iter().chain(words).collect()
 }
 
 /// This machine. Facts that it does not tell are empty or 0.

@@ -95,6 +95,9 @@ pub(super) struct ActivityShown {
     pub(super) seconds: f64,
     /// In the last interval.
     pub(super) bytes_per_second: f64,
+    /// Whether it is a call of the application's, and no transfer.
+    #[serde(skip)]
+    pub(super) is_call: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -222,6 +225,7 @@ fn activity_shown(activity: &ActivityNow, bytes_per_second: f64) -> ActivityShow
         bytes: activity.bytes,
         seconds: activity.nanoseconds as f64 / 1e9,
         bytes_per_second,
+        is_call: CALLS.iter().any(|(call, _)| *call == activity.activity),
     }
 }
 

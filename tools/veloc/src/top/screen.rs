@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, TableState};
 use ratatui::{DefaultTerminal, Frame};
 
-use super::job::{rate, Job, JobNow, LevelShown, Watch};
+use super::job::{rate, ActivityShown, Job, JobNow, LevelShown, Watch};
 use super::lines::checkpoints;
 use crate::held;
 
@@ -131,7 +131,7 @@ impl Picture {
             Constraint::Length(8),
             Constraint::Length(7),
             Constraint::Fill(3),
-            Constraint::Fill(2),
+            Constraint::Fill(1),
         ];
         let names = ["process", "rank", "waited", "the application", "command"].map(Cell::from);
         let table = Table::new(rows, widths)
@@ -156,7 +156,7 @@ fn details(frame: &mut Frame<'_>, area: Rect, job: &Job, now: &JobNow) {
     let block = frame_of(of);
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let mut lines = vec![Line::from(checkpoints(now))];
+    let mut lines = vec![Line::from(now.state.clone()).style(bold()), Line::from(checkpoints(now))];
     lines.extend(
         now.timeline
             .as_ref()
@@ -172,7 +172,8 @@ fn details(frame: &mut Frame<'_>, area: Rect, job: &Job, now: &JobNow) {
         Line::from(format!("{:<14}{:>12}{:>14}{:>12}", "transfers", "now", "in all", "under way"))
             .style(dim()),
     );
-    for one in now.activities.iter().filter(|one| one.bytes > 0 || one.under_way > 0) {
+    let is_shown = |one: &&ActivityShown| !one.is_call && (one.bytes > 0 || one.under_way > 0);
+    for one in now.activities.iter().filter(is_shown) {
         let under_way = if one.under_way > 0 { one.under_way.to_string() } else { String::new() };
         lines.push(Line::from(format!(
             "{:<14}{:>12}{:>14}{under_way:>12}",
