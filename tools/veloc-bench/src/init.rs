@@ -18,7 +18,7 @@ use super::host::number;
 use super::host::pages::touch_all;
 use super::options::{distinct, name_of};
 use super::results::{prepare, Initialisation, Results, Spread, SCHEMA, SOFTWARE_WARNING};
-use super::{machine, processes};
+use super::{machine, output, processes};
 
 /// Bytes of one step of touching and registering: what the library registers at a time.
 const HOST_STEP: u64 = 64 << 20;
@@ -107,14 +107,16 @@ pub(super) fn run(options: &InitOptions) -> Result<()> {
     if let Some(warning) = &results.warning {
         println!("{warning}");
     }
-    for round in 1..=options.repeats {
+    let bar = output::steps_bar("measuring", u64::from(options.repeats) * points.len() as u64);
+    for _ in 0..options.repeats {
         for (index, (kind, point)) in points.iter().enumerate() {
             let seconds = together(*kind, point)?;
             results.initialisation[index].seconds.push(seconds);
             results.write(&options.out)?;
+            bar.inc(1);
         }
-        eprintln!("round {round} of {}", options.repeats);
     }
+    bar.finish_and_clear();
     print(&results);
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! Tables to read, and progress on a terminal. Nothing is coloured.
 
 use std::io::IsTerminal as _;
+use std::time::Duration;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table, TableComponent};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 /// A table with these headings; the columns whose heading begins with `>` (which is taken off) stand
 /// to the right.
@@ -20,6 +21,21 @@ pub(crate) fn table(columns: &[&str]) -> Table {
         }
     }
     table
+}
+
+/// Shows for how long something has taken whose end cannot be estimated, on standard error if that is a terminal. It
+/// goes when it is dropped.
+pub(crate) fn clock(what: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let clock = ProgressBar::new_spinner().with_finish(ProgressFinish::AndClear);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}, {elapsed}") {
+        clock.set_style(style);
+    }
+    clock.set_message(what.to_owned());
+    clock.enable_steady_tick(Duration::from_millis(200));
+    clock
 }
 
 /// A bar that counts steps, on standard error if that is a terminal.

@@ -22,6 +22,7 @@ use super::engine::job::{BenchJob, NAME};
 use super::engine::median;
 use super::snapshot::seconds;
 use super::{CommonOptions, Goal, GoalOptions, MeasuredFigure, ResultsFile};
+use crate::output;
 
 /// Options of the command.
 #[derive(Debug, Args)]
@@ -68,6 +69,8 @@ pub(crate) fn run(options: &DriveOptions) -> Result<()> {
     let below = u64::from(2 * options.fit) * options.bytes;
     let measured = if has_fio { 3 } else { 2 };
     let mut copies = Vec::new();
+    let bar =
+        output::steps_bar("measuring", u64::from(options.common.repeats) * (measured as u64 + 1));
     for round in 0..options.common.repeats as usize {
         let folder = TempDir::new_in(&place).with_context(|| place.display().to_string())?;
         // Each is first as often as the others: what one has left to the drive, the next one pays for.
@@ -77,9 +80,12 @@ pub(crate) fn run(options: &DriveOptions) -> Result<()> {
                 1 => of_the_loop(folder.path(), options.bytes, below)?,
                 _ => of_fio(folder.path(), below)?,
             });
+            bar.inc(1);
         }
         copies.push(of_memory(options)?);
+        bar.inc(1);
     }
+    bar.finish_and_clear();
     let [own, bare, fio] = all;
     let mut tell = |figure: MeasuredFigure| {
         figure.print();

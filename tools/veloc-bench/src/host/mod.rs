@@ -19,6 +19,7 @@ use super::machine;
 use super::results::{
     prepare, write_json, MeasuredDevice, MeasuredMachine, MeasuringProgram, Spread, SOFTWARE_NOTE,
 };
+use crate::output;
 
 mod changes;
 pub(super) mod drive;
@@ -261,11 +262,13 @@ pub(super) fn in_own_process_in(
     let spawn = || command.spawn().context("starting this program again");
     let mut child = interrupt::start(temporary.path(), spawn)?;
     let errors = child.stderr.take().map(|errors| std::thread::spawn(|| pass_on(errors)));
+    let clock = output::clock(&arguments.join(" "));
     let mut read = Ok(());
     if let Some(output) = child.stdout.take() {
-        read = BufReader::new(output)
-            .lines()
-            .try_for_each(|text| line(&text.context("reading what a process measured")?));
+        read = BufReader::new(output).lines().try_for_each(|text| {
+            let text = text.context("reading what a process measured")?;
+            clock.suspend(|| line(&text))
+        });
     }
     if read.is_err() {
         // The process was killed because of a line that it printed; its status says no more.

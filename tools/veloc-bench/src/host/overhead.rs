@@ -20,6 +20,7 @@ use tempfile::TempDir;
 
 use super::engine::median;
 use super::{CommonOptions, Goal, GoalOptions, MeasuredFigure, ResultsFile};
+use crate::output;
 
 /// Options of the command.
 #[derive(Debug, Args)]
@@ -68,6 +69,7 @@ pub(crate) fn run(options: &OverheadOptions) -> Result<()> {
         report.save()
     };
     let repeats = options.common.repeats;
+    let bar = output::steps_bar("measuring", options.bytes.len() as u64 * 3 * u64::from(repeats));
     for bytes in &options.bytes {
         let what = size::show(*bytes);
         let (mut stopped, mut gaps, mut whole) = (Vec::new(), Vec::new(), Vec::new());
@@ -79,6 +81,7 @@ pub(crate) fn run(options: &OverheadOptions) -> Result<()> {
             whole.push(1e3 * since.elapsed().as_secs_f64());
             gaps.push(running.longest_gap()?);
             stopped.push(stopped_ms(&veloc, &folder.path().join("D"))?);
+            bar.inc(1);
         }
         drop(running);
         let (mut bare, mut in_memory) = (Vec::new(), Vec::new());
@@ -90,6 +93,7 @@ pub(crate) fn run(options: &OverheadOptions) -> Result<()> {
                 let images = TempDir::new_in(place)?;
                 times.push(1e3 * dumped(&criu, running.child.id(), images.path())?);
                 running.longest_gap()?;
+                bar.inc(1);
             }
         }
         drop(running);
@@ -101,17 +105,13 @@ pub(crate) fn run(options: &OverheadOptions) -> Result<()> {
             ("criu to the disk, and forced to it", bare),
             ("criu to memory", in_memory),
         ] {
-            tell(MeasuredFigure::new(format!("{name}, {what}"), "ms", values))?;
+            bar.suspend(|| tell(MeasuredFigure::new(format!("{name}, {what}"), "ms", values)))?;
         }
-        tell(
-            MeasuredFigure::new(
-                format!("stood still / all written in the stop, {what}"),
-                "",
-                vec![ratio],
-            )
-            .with_goal(Goal::AtMost(0.03)),
-        )?;
+        let what = format!("stood still / all written in the stop, {what}");
+        let figure = MeasuredFigure::new(what, "", vec![ratio]).with_goal(Goal::AtMost(0.03));
+        bar.suspend(|| tell(figure))?;
     }
+    bar.finish_and_clear();
     options.judge.judge(&report.points)
 }
 

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use super::{number, CommonOptions, ResultsFile};
 use crate::options::distinct;
+use crate::output;
 use crate::plan::shuffle;
 use crate::results::Spread;
 
@@ -149,6 +150,8 @@ pub(crate) fn run(options: &PagesOptions) -> Result<()> {
             }
         }
     }
+    let steps = options.common.repeats as usize * report.points.len();
+    let bar = output::steps_bar("measuring", steps as u64);
     for round in 1..=options.common.repeats {
         // In another order each time, so that a point does not always follow the same other one.
         let mut order: Vec<u32> = (0..report.points.len() as u32).collect();
@@ -158,10 +161,11 @@ pub(crate) fn run(options: &PagesOptions) -> Result<()> {
             let (rate, share) = measure(point)?;
             point.rates.push(rate);
             point.huge_shares.push(share);
+            bar.inc(1);
         }
         report.save()?;
-        eprintln!("round {round} of {}", options.common.repeats);
     }
+    bar.finish_and_clear();
     print(&report.points);
     Ok(())
 }

@@ -10,6 +10,7 @@ use super::node::NodeName;
 use super::predict::{predict, PlanPrediction, TITLE};
 use super::{paper, report};
 use crate::options::{self, Amounts};
+use crate::output;
 use crate::results::{prepare, write_json, MeasuredDevice};
 
 /// Without `--node`, the model beside the numbers of HiPC'22; with it, predictions for that node of
@@ -50,7 +51,9 @@ pub(crate) fn run(options: &ModelCommand) -> Result<()> {
             options.points == options::RunOptions::new(Amounts::default()),
             "predictions want --node; without it the model stands beside HiPC'22, with the settings of that"
         );
+        let clock = output::clock("the model computes what HiPC'22 has measured");
         let rows = paper::rows()?;
+        drop(clock);
         print!("{}", report::comparison(&rows));
         return write(options, &PaperComparison { title: report::COMPARISON, rows });
     };
