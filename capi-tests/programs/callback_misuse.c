@@ -166,7 +166,7 @@ static int protect(void *user)
         REFUSED(VELOC_Checkpoint(names[i], 1), "belongs to it");
     }
     if (!options_alone)
-        REFUSED(VELOC_Region_protect(3, more, 1, 8, names[2]), "\"meddle.hashes\" is no memory");
+        REFUSED(VELOC_Region_protect(3, more, 1, 8, names[2]), "its hashes as \"meddle.hashes\"");
     OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 3, state, cells, 8));
     return VELOC_Adjoint_protect(VELOC_ADJOINT_GRADIENT, 0, gradient, CELLS, 8);
 }

@@ -103,8 +103,8 @@ impl<R: ClientAccess> RunInProgress<'_, R> {
                  scratch, persistent), or begin anew with fewer slots (VELOC_Adjoint_discard){}",
                 match self.settings.slots as u64 == slots {
                     true => "",
-                    false => "; states that do not fit their bits are not compressed and take more room: a larger \
-                              bound or more bits help, with which the run begins anew, too",
+                    false => "; states that do not fit their bits take more room than compressed ones: begin anew \
+                              with a larger bound or more bits",
                 }
             )),
             _ => error,
