@@ -354,7 +354,7 @@ fn a_base_stays_where_a_delta_cannot_be_made_whole() {
     job.run("incremental", "pair=1").succeed();
     // The file, its delta and the temporary one of the new version, but not the one of the delta.
     let ground = Ground::injected(&job, "scratch", 1_000_000);
-    let failed = "size=400000 fail=x:1:x-0-1.dat_stays|written_since|No_space_left";
+    let failed = "size=400000 fail=x:1:x-0-1.dat_stays|later_version_is_a_delta|No_space_left";
     ground.under(job.run("script", failed)).succeed();
     job.run("incremental", "pair=1 check=1").succeed();
     job.run("script", "size=400000 take=x:1:30 restore=x:1:30 newest=x:2").succeed();

@@ -126,7 +126,7 @@ fn forward_steps_that_are_not_the_same_again_are_told() {
         if case != "nothing" {
             let refused = match case {
                 "right" => "",
-                "first-step" => "refused=computed_step_by_step_it_is",
+                "first-step" => "refused=it_is_the_same_if",
                 _ => "refused=is_not_what_it_was_the_first_time",
             };
             run(&format!("steps=400 verify=1 {refused}"));
