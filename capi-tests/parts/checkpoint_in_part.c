@@ -26,7 +26,7 @@ static void run_part(int stores)
 static void refuse_id(int id)
 {
     EQUAL(VELOC_Mem_protect(id, &state, 1, sizeof state), -1);
-    CHECK(strstr(VELOC_Last_error(), "is the library's: -2147483647 to -2146435071") != NULL);
+    CHECK(strstr(VELOC_Last_error(), "the library uses the ids -2147483647 to -2146435071") != NULL);
     EQUAL(VELOC_Region_protect(id, &state, 1, sizeof state, "own"), -1);
 }
 

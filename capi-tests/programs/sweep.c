@@ -350,7 +350,7 @@ static void refuse(void)
     BAD(flags = 2, "flags are 2");
     BAD(rule = -1, "rule -1");
     BAD(time_limit = NAN, "time_limit = NaN seconds");
-    BAD(time_limit = -1, "time_limit = -1 seconds: it is 0 (none) or more");
+    BAD(time_limit = -1, "time_limit = -1 seconds: it must be 0 (no limit) or more");
     BAD(protect = NULL, "protect|NULL");
     BAD(forward = NULL, "forward|NULL");
     BAD(adjoint = NULL, "adjoint|NULL");

@@ -176,7 +176,7 @@ fn another_number_of_processes_destroys_nothing() {
                     format!("newest=x:-1 fail=x:5:{words} fail=x:10:{words} take=x:11 take=x:12")
                 }
                 _ => format!(
-                    "newest=x:-1 take=x:5 late={words}|file_of_that_number_that_scratch_has_stays \
+                    "newest=x:-1 take=x:5 late={words}|scratch_keeps_its_older_file \
                      take=x:11 take=x:12"
                 ),
             };

@@ -253,7 +253,7 @@ fn stores_of_others() {
         // Impossible arguments.
         ("distance=19", "95_of_the_100_steps"),
         ("slots=0", "slots_=_0"),
-        ("adjoint=-1", "=_-1:_it_is_0"),
+        ("adjoint=-1", "=_-1:_it_must_be_0"),
         ("rule=9", "rule_9"),
         // Less or more memory than the store has, whose rest would not be restored.
         ("bytes=8", "16_bytes_of_region_5|24_bytes_are_protected|left_as_it_is"),
