@@ -108,7 +108,7 @@ fn other_cards_are_refused_by_name() {
     let ended = job.veloc("restart D").env("SOFTCUDA_DEVICES", "2").output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
     let card = "softcuda (software stand-in, not a GPU)";
-    let wanted = format!("the program had the cards {card}, and here is {card}, {card}");
+    let wanted = format!("the program had the cards {card}, but this node has {card}, {card}");
     assert!(ended.status.code() == Some(1) && said.contains(&wanted), "{said}");
     job.start("restart D", "other").succeed();
     job.check(&expected);
