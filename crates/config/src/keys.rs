@@ -204,7 +204,8 @@ pub const KEYS: &[Key] = &[
         task: Task::Versions,
         values: "whole number; 0: all",
         role: Role::Default("0"),
-        meaning: "How many versions of each name to keep in scratch: the last ones taken.",
+        meaning: "How many versions of each name to keep in scratch: the last ones taken. A version stays longer if \
+                  persistent has no copy of it yet.",
     },
     Key {
         name: "persistent_interval",

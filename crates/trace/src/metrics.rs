@@ -162,8 +162,9 @@ impl Metrics {
 
     /// A wait of the application for `cause` begins. It ends, and counts, when the value is dropped.
     pub fn wait(&self, cause: Cause) -> Waiting<'_> {
-        self.trace.waits(cause);
-        Waiting { metrics: self, cause, since: Instant::now() }
+        let since = Instant::now();
+        self.trace.waits(cause, since);
+        Waiting { metrics: self, cause, since }
     }
 
     /// The bytes of each hop, as VELOC's GPU prototype writes them and its scripts read them: one line, each entry

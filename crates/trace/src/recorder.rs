@@ -180,9 +180,9 @@ impl Recorder {
     }
 
     /// A wait of the application begins, which [`Recorder::goes_on`] ends.
-    pub(crate) fn waits(&self, cause: Cause) {
+    pub(crate) fn waits(&self, cause: Cause, since: Instant) {
         if let Some(inner) = &self.0 {
-            inner.page.waits(cause);
+            inner.page.waits(cause, inner.clock.nanoseconds(since));
         }
     }
 

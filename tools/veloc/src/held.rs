@@ -31,7 +31,7 @@ pub(crate) fn kept(directories: Option<&Directories>, name: Option<&str>) -> Res
 pub(crate) fn table(kept: &[Kept]) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     if kept.is_empty() {
-        return "veloc-backend keeps nothing in memory on this host\n".to_owned();
+        return "veloc-backend keeps nothing in memory on this host for a later job (hand_over); veloc top shows jobs that run\n".to_owned();
     }
     let mut text = "in memory on this host (hand_over):\n".to_owned();
     for kept in kept {

@@ -63,7 +63,36 @@ pub fn make(out: Option<PathBuf>) -> Result<Site> {
         Ok(packages) => pdoc(&packages, &site)?,
         Err(error) => skipped.push(format!("the interface in Python: {error}")),
     }
+    match skipped.is_empty() {
+        true => lead_somewhere(&site, &site)?,
+        false => skipped.push("the check of links: not all pages are there".to_owned()),
+    }
     Ok(Site { folder: site, skipped })
+}
+
+/// Fails if a link of a document's page leads to no file. Doxygen and pdoc see to those of their own pages.
+fn lead_somewhere(site: &Path, folder: &Path) -> Result<()> {
+    let what = || format!("reading {}", folder.display());
+    for entry in fs::read_dir(folder).when(what)? {
+        let path = entry.when(what)?.path();
+        if path.is_dir() && ![site.join("api"), site.join("python")].contains(&path) {
+            lead_somewhere(site, &path)?;
+        } else if path.extension().is_some_and(|extension| extension == "html") {
+            let text = read(&path)?;
+            let is_dead = |link: &&str| !path.with_file_name(link).is_file();
+            if let Some(link) = linked_pages(&text).into_iter().find(is_dead) {
+                return Err(Error::new(format!("{}: {link} is not there", path.display())));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The pages of the site that a page has links to.
+fn linked_pages(text: &str) -> Vec<&str> {
+    let links = text.split("<a href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let links = links.filter(|link| !link.contains(':') && !link.starts_with('/'));
+    links.filter_map(|link| link.split('#').next()).filter(|link| !link.is_empty()).collect()
 }
 
 /// The page of interfaces, whose pages come from other programs.
@@ -92,8 +121,9 @@ fn without_links_to_sources(pages: &Path, below: &Path) -> Result<()> {
         if entry.path().is_dir() {
             without_links_to_sources(pages, &path)?;
         } else if path.extension().is_some_and(|extension| extension == "md") {
-            let text = read(&entry.path())?;
-            write(&entry.path(), &inside(&text, |link| leads_to(pages, &path, link)))?;
+            let text = inside(&read(&entry.path())?, |link| leads_to(pages, &path, link));
+            // mdBook makes `index.html` of a README, and leaves the links to it.
+            write(&entry.path(), &text.replace("README.md", "index.md"))?;
         }
     }
     Ok(())
@@ -122,7 +152,7 @@ fn inside(text: &str, keeps: impl Fn(&str) -> bool) -> String {
         let Some((link, after)) = behind.split_once(')') else { break };
         match before.rfind('[').filter(|_| !keeps(link)) {
             Some(at) => {
-                kept.extend([&before[..at], &before[at + 1..], " of the sources"]);
+                kept.extend([&before[..at], &before[at + 1..], " (in the sources)"]);
             }
             None => kept.extend([before, "](", link, ")"]),
         }
@@ -176,7 +206,14 @@ mod tests {
     fn links_that_leave_the_documents_become_text() {
         let text = "[a](b.md#c), [`d`](../../e.h) and ![f](../g.png)";
         let found = inside(text, |link| !leaves(Path::new("guide/x.md"), link));
-        assert_eq!(found, "[a](b.md#c), `d` of the sources and ![f](../g.png)");
+        assert_eq!(found, "[a](b.md#c), `d` (in the sources) and ![f](../g.png)");
+    }
+
+    /// Catches links of the web that are taken for files, and a place in a page that is taken for a part of its name.
+    #[test]
+    fn links_of_a_page_are_found() {
+        let text = "<a href=\"a/b.html#c\">x</a> <a href=\"#d\"> <a href=\"https://e/f\"> <a href=\"g.html\">";
+        assert_eq!(linked_pages(text), ["a/b.html", "g.html"]);
     }
 
     /// Catches a document that no page of the site leads to.

@@ -39,8 +39,9 @@ pub(super) const LEVEL_WORDS: usize = 6;
 pub(super) const LEVEL_NAME: usize = 3;
 /// Of each activity how many are under way, their number, bytes and nanoseconds.
 pub(super) const ACTIVITY_WORDS: usize = 4;
-/// Of each cause how many waits are in progress, the number of those that have ended, and their nanoseconds.
-pub(super) const CAUSE_WORDS: usize = 3;
+/// Of each cause how many waits are in progress, since when the last one of them, the number of those that have ended,
+/// and their nanoseconds.
+pub(super) const CAUSE_WORDS: usize = 4;
 
 pub(super) const LEVELS_AT: usize = TRACE.end();
 pub(super) const ACTIVITIES_AT: usize = LEVELS_AT + LEVELS * LEVEL_WORDS;
@@ -195,8 +196,11 @@ impl Page {
         &self.words()[at..at + CAUSE_WORDS]
     }
 
-    pub(crate) fn waits(&self, cause: Cause) {
-        self.cause(cause)[0].fetch_add(1, Relaxed);
+    /// The application waits since this time, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub(crate) fn waits(&self, cause: Cause, since: u64) {
+        let [waiting, begun, ..] = self.cause(cause) else { return };
+        begun.store(since, Relaxed);
+        waiting.fetch_add(1, Relaxed);
     }
 
     /// The application waits no longer.
@@ -206,7 +210,7 @@ impl Page {
 
     /// A wait counts.
     pub(crate) fn waited(&self, cause: Cause, time: Duration) {
-        let [_, number, nanoseconds] = self.cause(cause) else { return };
+        let [_, _, number, nanoseconds] = self.cause(cause) else { return };
         number.fetch_add(1, Relaxed);
         nanoseconds.fetch_add(time.as_nanos() as u64, Relaxed);
     }

@@ -84,6 +84,8 @@ pub struct CauseNow {
     pub name: &'static str,
     /// How many of its threads wait for it now.
     pub waiting: u64,
+    /// When the last wait has begun, in nanoseconds of `CLOCK_MONOTONIC`; 0 if there was none.
+    pub since: u64,
     /// How many waits have ended.
     pub count: u64,
     /// The time of these.
@@ -167,8 +169,8 @@ fn present(words: &[u64]) -> Option<Present> {
     });
     let causes = CAUSES.iter().enumerate().map(|(number, (cause, name))| {
         let at = CAUSES_AT + number * CAUSE_WORDS;
-        let [waiting, count, nanoseconds] = [0, 1, 2].map(|word| words[at + word]);
-        CauseNow { cause: *cause, name, waiting, count, nanoseconds }
+        let [waiting, since, count, nanoseconds] = [0, 1, 2, 3].map(|word| words[at + word]);
+        CauseNow { cause: *cause, name, waiting, since, count, nanoseconds }
     });
     Some(Present {
         rank: (number(RANK), number(RANKS)),

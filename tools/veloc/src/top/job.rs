@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 use os::clock::Clock;
 use serde::Serialize;
-use trace::live::{self, ActivityNow, LevelNow, Present, ProcessNow};
+use trace::live::{self, ActivityNow, CauseNow, LevelNow, Present, ProcessNow};
 use trace::metrics::Cause;
 use trace::Activity;
 
@@ -107,7 +107,7 @@ pub(super) struct WaitShown {
     pub(super) waiting: u64,
     pub(super) count: u64,
     pub(super) seconds: f64,
-    /// Of the last interval, the waits that have ended in it.
+    /// Of the last interval.
     pub(super) share: f64,
 }
 
@@ -129,13 +129,14 @@ impl JobNow {
 /// The processes of this user, looked at again and again.
 pub(crate) struct Watch {
     clock: Clock,
-    last: (Instant, Vec<ProcessNow>),
+    last: (u64, Vec<ProcessNow>),
 }
 
 impl Watch {
     /// A first look.
     pub(crate) fn begin() -> Result<Watch> {
-        Ok(Watch { clock: Clock::new(), last: (Instant::now(), live::processes()?) })
+        let clock = Clock::new();
+        Ok(Watch { clock, last: (clock.nanoseconds(Instant::now()), live::processes()?) })
     }
 
     /// Whether there was nobody.
@@ -145,9 +146,8 @@ impl Watch {
 
     /// The next look.
     pub(crate) fn look(&mut self) -> Result<Vec<Job>> {
-        let (at, found) = (Instant::now(), live::processes()?);
-        let interval = at.duration_since(self.last.0).as_secs_f64();
-        let now = self.clock.nanoseconds(at);
+        let (at, found) = (self.clock.nanoseconds(Instant::now()), live::processes()?);
+        let last = self.last.0;
         let jobs = found.iter().map(|found| {
             let present = found.present.as_ref();
             // A process may have several jobs, and a number may be another process by now.
@@ -157,7 +157,7 @@ impl Watch {
             Job {
                 process: found.process,
                 command: found.command.clone(),
-                now: present.map(|present| shown(present, before, interval, now)),
+                now: present.map(|present| shown(present, before.map(|before| (before, last)), at)),
             }
         });
         let jobs = jobs.collect();
@@ -166,11 +166,13 @@ impl Watch {
     }
 }
 
-/// What is shown of a process, of which something is known from before the interval, in seconds. A process that was
-/// not there counts from its start.
-pub(super) fn shown(now: &Present, before: Option<&Present>, interval: f64, at: u64) -> JobNow {
+/// What is shown of a process at this time, and what it was at an earlier one. A process that was not there counts from
+/// its start. Times are nanoseconds of `CLOCK_MONOTONIC`.
+pub(super) fn shown(now: &Present, before: Option<(&Present, u64)>, at: u64) -> JobNow {
     let seconds = at.saturating_sub(now.since) as f64 / 1e9;
-    let interval = if before.is_some() { interval } else { seconds }.max(1e-3);
+    let since = before.map_or(now.since, |(_, then)| then);
+    let interval = (at.saturating_sub(since) as f64 / 1e9).max(1e-3);
+    let before = before.map(|(before, _)| before);
     let activities: Vec<ActivityShown> = now
         .activities
         .iter()
@@ -181,13 +183,14 @@ pub(super) fn shown(now: &Present, before: Option<&Present>, interval: f64, at: 
         })
         .collect();
     let waits = now.causes.iter().map(|cause| {
-        let of = |before: &Present| before.causes[cause.cause as usize].nanoseconds;
-        let waited = cause.nanoseconds.saturating_sub(before.map_or(0, of));
+        let of = |before: &Present| waited_until(&before.causes[cause.cause as usize], since);
+        let all = waited_until(cause, at);
+        let waited = all.saturating_sub(before.map_or(0, of));
         WaitShown {
             cause: cause.name,
             waiting: cause.waiting,
             count: cause.count,
-            seconds: cause.nanoseconds as f64 / 1e9,
+            seconds: all as f64 / 1e9,
             share: (waited as f64 / 1e9 / interval).min(1.0),
         }
     });
@@ -210,6 +213,12 @@ pub(super) fn shown(now: &Present, before: Option<&Present>, interval: f64, at: 
         activities,
         timeline: now.trace.clone(),
     }
+}
+
+/// The nanoseconds that were waited up to this time, with those of the wait in progress that has begun last.
+fn waited_until(cause: &CauseNow, at: u64) -> u64 {
+    let begun = if cause.waiting > 0 { at.saturating_sub(cause.since) } else { 0 };
+    cause.nanoseconds + begun
 }
 
 fn level_shown(level: &LevelNow) -> LevelShown {

@@ -27,6 +27,7 @@ fn present() -> Present {
         cause: *cause,
         name,
         waiting: 0,
+        since: 0,
         count: 0,
         nanoseconds: 0,
     };
@@ -45,7 +46,8 @@ fn present() -> Present {
     }
 }
 
-/// A second before 110 s, and then: it writes at 2 GB/s, and has waited for a quarter of the second.
+/// A second before 110 s, and then: it writes at 2 GB/s, and has waited for a quarter of the second, half of that in a
+/// wait that goes on.
 fn job() -> JobNow {
     let before = present();
     let mut now = present();
@@ -53,9 +55,10 @@ fn job() -> JobNow {
     now.activities[Activity::Write as usize].under_way = 1;
     now.activities[Activity::Checkpoint as usize].under_way = 1;
     now.activities[Activity::Checkpoint as usize].count = 312;
-    now.causes[Cause::HostRoom as usize].nanoseconds = SECOND / 4;
+    now.causes[Cause::HostRoom as usize].nanoseconds = SECOND / 8;
     now.causes[Cause::HostRoom as usize].waiting = 1;
-    shown(&now, Some(&before), 1.0, 110 * SECOND)
+    now.causes[Cause::HostRoom as usize].since = 110 * SECOND - SECOND / 8;
+    shown(&now, Some((&before, 109 * SECOND)), 110 * SECOND)
 }
 
 fn picture(jobs: Vec<Job>, width: u16, height: u16) -> String {
@@ -88,7 +91,7 @@ fn a_line_says_what_waits_for_what() {
 fn a_process_that_was_not_there_counts_from_its_start() {
     let mut now = present();
     now.activities[Activity::Flush as usize].bytes = 40_000_000_000;
-    let job = shown(&now, None, 1.0, 110 * SECOND);
+    let job = shown(&now, None, 110 * SECOND);
     assert_eq!(job.activities[Activity::Flush as usize].bytes_per_second, 4e9);
     assert_eq!(job.state, "computes");
 }
