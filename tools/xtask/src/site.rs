@@ -48,11 +48,11 @@ pub fn make(out: Option<PathBuf>) -> Result<Site> {
     let settings = pages.join("site");
     fs::remove_dir_all(&settings).when(|| format!("removing {}", settings.display()))?;
     write(&pages.join("start.md"), &start()?)?;
-    write(&pages.join("SUMMARY.md"), &read(&root().join("docs/site/SUMMARY.md"))?)?;
     write(&work.join("book.toml"), &read(&root().join("docs/site/book.toml"))?)?;
     let mut skipped = Vec::new();
     write(&pages.join("interfaces.md"), INTERFACES)?;
     without_links_to_sources(&pages, Path::new(""))?;
+    write(&pages.join("SUMMARY.md"), &read(&root().join("docs/site/SUMMARY.md"))?)?;
     run(Command::new(mdbook()?).arg("build").arg(&work).arg("--dest-dir").arg(&site))?;
     if has_program("doxygen") {
         doxygen(&site)?;
