@@ -104,7 +104,9 @@ const INTERFACES: &str = "# Interfaces\n\n\
     | C++ | [the namespace `veloc`](api/namespaceveloc.html) |\n\
     | Fortran | the modules [`veloc`](api/namespaceveloc.html), [`veloc_2003`](api/namespaceveloc__2003.html), \
       [`veloc_schedules`](api/namespaceveloc__schedules.html), [`veloc_arrays`](api/namespaceveloc__arrays.html), \
-      [`veloc_f08`](api/namespaceveloc__f08.html), [`veloc_parts`](api/namespaceveloc__parts.html) |\n\
+      [`veloc_f08`](api/namespaceveloc__f08.html), [`veloc_parts`](api/namespaceveloc__parts.html). Doxygen writes \
+      their names in small letters, and puts the first beside C++'s namespace. A procedure without a sentence does what \
+      the function of its name does in C. |\n\
     | Python | [the package `veloc`](python/veloc.html) |\n";
 
 /// The first page: the README, whose documents are beside it here.
