@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Result};
-use os::size;
+use os::{memory, size};
 
 use super::options::name_of;
 use super::plan::{
@@ -243,11 +243,12 @@ fn lacks(plan: &PointPlan) -> Option<String> {
     let wanted = u64::from(plan.processes) * plan.host_cache;
     let available = machine::available_memory()?;
     (wanted as f64 > available as f64 * MEMORY_SHARE).then(|| {
+        // What is available changes from point to point, and points of one reason share a line.
+        let all = memory::machine_total().map_or("memory".to_owned(), size::show);
         format!(
-            "--host-cache {} for each of {} processes: this machine has {} available",
+            "--host-cache {} for each of {} processes: more than is available of this machine's {all}",
             size::show(plan.host_cache),
             plan.processes,
-            size::show(available)
         )
     })
 }
