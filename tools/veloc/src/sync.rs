@@ -77,8 +77,8 @@ pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {
     let bases =
         |directory: &Path| BaseFinder::new(vec![directory.to_owned()], config.meta.clone(), false);
     let (here, there) = (bases(scratch), bases(persistent));
-    let (mut copied, mut failed, mut due_bytes) = (0, 0, 0);
-    let mut queues = Vec::new();
+    let (mut copied, mut failed) = (0, 0);
+    let bar = output::bytes_bar("copying", 0);
     for (name, rank) in found {
         let files = Files::open(&config, rank)?;
         let due = files.backlog().of(&name, config.persistent_interval, config.max_versions)?;
@@ -89,9 +89,11 @@ pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {
                 Ok(bases) => queue.extend(bases.into_iter().rev()),
                 Err(error) => {
                     failed += 1;
-                    eprintln!(
-                        "error: checkpoint \"{name}\" version {version} of rank {rank}: {error}"
-                    );
+                    bar.suspend(|| {
+                        eprintln!(
+                            "error: checkpoint \"{name}\" version {version} of rank {rank}: {error}"
+                        );
+                    });
                     continue;
                 }
             }
@@ -103,11 +105,7 @@ pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {
         let bytes = |version| std::fs::metadata(of(version)).map_or(0, |file| file.len());
         let queue: Vec<(i32, u64)> =
             queue.iter().map(|version| (*version, bytes(version))).collect();
-        due_bytes += queue.iter().map(|(_, bytes)| bytes).sum::<u64>();
-        queues.push((name, rank, files, queue));
-    }
-    let bar = output::bytes_bar("copying", due_bytes);
-    for (name, rank, files, queue) in queues {
+        bar.inc_length(queue.iter().map(|(_, bytes)| bytes).sum());
         for (version, bytes) in queue {
             let what = format!("checkpoint \"{name}\" version {version} of rank {rank}");
             match backlog::copy(&files, &name, version) {

@@ -18,7 +18,7 @@ use crate::cause::{Cause, CAUSES};
 pub struct ProcessNow {
     /// Its number.
     pub process: u32,
-    /// Its command line, with spaces between the arguments.
+    /// Its command line, with spaces between the arguments and without the folder of its program.
     pub command: String,
     /// What it says of itself. `None`: it has a version of the library that says it otherwise.
     pub present: Option<Present>,
@@ -142,9 +142,16 @@ fn pages(folder: &Path) -> Vec<(u64, Vec<u64>)> {
 }
 
 fn command(folder: &Path) -> String {
-    let line = fs::read(folder.join("cmdline")).unwrap_or_default();
-    let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-    words.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ")
+    shown_command(&fs::read(folder.join("cmdline")).unwrap_or_default())
+}
+
+/// A command line for people: without the folder of the program, which would leave no room for the rest.
+pub(super) fn shown_command(line: &[u8]) -> String {
+    let mut words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    let program = words.next().unwrap_or_default();
+    let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let words: Vec<&[u8]> = std::iter::once(name).chain(words).collect();
+    shown(words.join(&b' '))
 }
 
 /// What the words of a page say, if they are of this layout.

@@ -57,6 +57,7 @@ fn what_is_written_is_read() {
     assert_eq!((of(Activity::Touch).nanoseconds, of(Activity::Touch).bytes), (2_000_000_000, 50));
     let room = now.causes[crate::metrics::Cause::HostRoom as usize];
     assert_eq!((room.name, room.waiting, room.count), ("host room", 1, 0));
+    assert!(room.since >= now.since, "{room:?}");
     assert!(now
         .activities
         .iter()
@@ -113,4 +114,12 @@ fn another_layout_is_not_read() {
     let other = |found: &super::ProcessNow| own(found) && found.present.is_none();
     assert!(processes().unwrap().iter().any(other));
     drop(memory);
+}
+
+/// Catches a program that cannot be told from others, as its folder takes all the room, and letters that a terminal obeys.
+#[test]
+fn a_command_begins_with_its_program() {
+    let shown = |line: &[u8]| super::processes::shown_command(line);
+    assert_eq!(shown(b"/a b/bin/veloc-backend\0--socket\0/c/d\0"), "veloc-backend --socket /c/d");
+    assert_eq!((shown(b"./rtm\0\x1b[2J\0"), shown(b"")), ("rtm [2J".into(), String::new()));
 }

@@ -124,7 +124,9 @@ impl Picture {
                 ranks => format!("{}/{ranks}", now.rank),
             };
             let waited = format!("{:.0} %", now.waited() * 100.0);
-            Row::new([process, rank, waited, now.state.clone(), job.command.clone()])
+            // What the wait waits for in turn stands below.
+            let state = now.state.split(',').next().unwrap_or_default().to_owned();
+            Row::new([process, rank, waited, state, job.command.clone()])
         });
         let widths = [
             Constraint::Length(8),
