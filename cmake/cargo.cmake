@@ -60,6 +60,7 @@ set(VELOC_PROGRAMS "${VELOC_CARGO_OUTPUT}/veloc-backend" "${VELOC_CARGO_OUTPUT}/
 # The demonstration, and the software device, on which it and the benches run without a GPU.
 set(VELOC_RTM "${VELOC_CARGO_OUTPUT}/rtm")
 set(VELOC_SOFTCUDA "${VELOC_CARGO_OUTPUT}/libsoftcuda.so")
+set(VELOC_SOFTCUDART "${VELOC_CARGO_OUTPUT}/libsoftcudart.a")
 
 # All packages at once: one after the other would each make a library of its own, as they ask for
 # other features of what they share.
@@ -67,9 +68,9 @@ add_custom_target(veloc-cargo ALL
     COMMAND "${CMAKE_COMMAND}" -E env ${environment}
         "${VELOC_CARGO}" build ${arguments}
         --package veloc --package daemon --package veloc-cli --package veloc-mpi --package rtm
-        --package softcuda --package veloc-crash
+        --package softcuda --package softcudart --package veloc-crash
     BYPRODUCTS "${VELOC_RUST_LIBRARY}" "${VELOC_MESSAGE_LOG}" ${VELOC_PROGRAMS} "${VELOC_RTM}"
-        "${VELOC_SOFTCUDA}" "${VELOC_CRASH}"
+        "${VELOC_SOFTCUDA}" "${VELOC_SOFTCUDART}" "${VELOC_CRASH}"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     COMMENT "Building the Rust part (profile ${VELOC_CARGO_PROFILE})"
     USES_TERMINAL VERBATIM)

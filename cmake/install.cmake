@@ -21,13 +21,9 @@ install(FILES "${VELOC_CRASH}" DESTINATION "${CMAKE_INSTALL_LIBDIR}" RENAME libv
 # The library looks for veloc-backend in bin, beside the folder it is in or the one above.
 install(PROGRAMS ${VELOC_PROGRAMS} DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
-# `veloc rtm` is this program beside it. Both look for the software device in lib, wherever libraries are.
+# `veloc rtm` is this program beside it.
 install(PROGRAMS "${VELOC_RTM}" DESTINATION "${CMAKE_INSTALL_BINDIR}" RENAME veloc-rtm)
-set(softcuda lib/veloc/softcuda)
-install(FILES "${VELOC_SOFTCUDA}" DESTINATION "${softcuda}" RENAME libcuda.so.1)
-# One file under both names: a process that opens both must not get two drivers.
-file(CREATE_LINK libcuda.so.1 "${PROJECT_BINARY_DIR}/libcuda.so" SYMBOLIC)
-install(FILES "${PROJECT_BINARY_DIR}/libcuda.so" DESTINATION "${softcuda}")
+include(cmake/softcuda.cmake)
 # CMake strips what it has built itself, cargo's programs are left to us.
 set(files "${CMAKE_INSTALL_BINDIR}/veloc-rtm" "${softcuda}/libcuda.so.1"
     "${CMAKE_INSTALL_LIBDIR}/libveloc-mpi.so" "${CMAKE_INSTALL_LIBDIR}/libveloc-crash.so")

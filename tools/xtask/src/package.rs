@@ -18,6 +18,7 @@ use crate::links::linked_files;
 use crate::notices;
 use crate::project::{has_program, line, root, target_directory};
 use crate::python::has_module;
+use crate::runtime;
 use crate::stage::{stage, Profile, StagedFolders};
 
 #[derive(Debug)]
@@ -60,6 +61,7 @@ pub fn check(profile: Profile) -> Result<Vec<String>> {
     let package = install(profile, work, "package", "lib")?;
     has_the_tools(&package)?;
     shows_itself(&package, work)?;
+    runtime::try_out(&package.prefix.join("lib/veloc/softcuda"))?;
     names_no_folder(&package.prefix, &[work, root()])?;
     exports_what_the_library_does(&package, &stage)?;
     consumers::with_cmake(&package, work, languages, None)?;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::{Result, While};
+use crate::error::{Error, Result, While};
 use crate::files::write;
-use crate::project::run;
+use crate::project::{line, root, run};
 
 /// The endings of the names of the runtime's libraries. nvcc 11, 12 and 13 write them into
 /// programs, and into each function that these ask for.
@@ -41,6 +41,37 @@ pub fn link(archive: &Path, folder: &Path) -> Result<()> {
 fn is_newer(file: &Path, others: &[&Path]) -> bool {
     let time = |path: &Path| path.metadata().and_then(|found| found.modified());
     time(file).is_ok_and(|own| others.iter().all(|path| time(path).is_ok_and(|other| other < own)))
+}
+
+/// Builds the runtime's test program for each library in the folder of a software device, and runs it.
+///
+/// # Errors
+///
+/// Those of the program. It finds kernels and errors that do not exist, state of a context that outlives it,
+/// threads without a context, and structures that are longer than a program's.
+pub fn try_out(softcuda: &Path) -> Result<()> {
+    let folder = tempfile::tempdir().when(|| "making a folder".into())?;
+    let program = folder.path().join("runtime");
+    for (release, library) in RELEASES.iter().zip(libraries(softcuda)) {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
+        compiler.arg(&program).arg(root().join("crates/softcudart/tests/runtime.c"));
+        run(compiler.arg(library))?;
+        let mut command = Command::new(&program);
+        command.arg(release).env("LD_LIBRARY_PATH", softcuda).env("SOFTCUDA_DEVICES", "2");
+        let output = command.output().when(|| format!("starting {}", line(&command)))?;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let refused = ["compile with nvcc --no-compress", "there is no PTX"];
+        let is_right = output.status.success()
+            && printed.ends_with("done\n")
+            && refused.iter().all(|why| said.contains(why))
+            && said.matches("softcudart: ").count() == refused.len();
+        if !is_right {
+            return Err(Error::new(format!("{}: {printed}{said}", line(&command))));
+        }
+    }
+    Ok(())
 }
 
 /// The libraries in a folder.

@@ -5,8 +5,8 @@
 
 use std::process::Command;
 
-use xtask::project::{output, root, run};
-use xtask::runtime::{libraries, RELEASES};
+use xtask::project::output;
+use xtask::runtime::{self, libraries, RELEASES};
 use xtask::stage::{stage, Profile};
 
 /// Catches a function without the version that programs of nvcc ask for: the loader would warn of
@@ -29,29 +29,8 @@ fn its_functions_have_the_runtime_s_versions() {
     }
 }
 
-/// Catches kernels and errors that do not exist, state of a context that outlives it, threads
-/// without a context, and structures that are longer than a program's.
+/// Catches what the program of this function finds.
 #[test]
 fn a_program_of_each_release_runs() {
-    let stage = stage(Profile::Debug).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("runtime");
-    for (release, library) in RELEASES.iter().zip(libraries(&stage.softcuda())) {
-        let mut compiler = Command::new("cc");
-        compiler.args(["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
-        run(compiler
-            .arg(&program)
-            .arg(root().join("crates/softcudart/tests/runtime.c"))
-            .arg(library))
-        .unwrap();
-        let mut command = Command::new(&program);
-        command.arg(release).env("LD_LIBRARY_PATH", stage.softcuda()).env("SOFTCUDA_DEVICES", "2");
-        let output = command.output().unwrap();
-        let printed = String::from_utf8_lossy(&output.stdout);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && printed.ends_with("done\n"), "{printed}{said}");
-        let refused = ["compile with nvcc --no-compress", "there is no PTX"];
-        assert!(refused.iter().all(|why| said.contains(why)), "{said}");
-        assert_eq!(said.matches("softcudart: ").count(), refused.len(), "{said}");
-    }
+    runtime::try_out(&stage(Profile::Debug).unwrap().softcuda()).unwrap();
 }
