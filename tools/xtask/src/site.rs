@@ -75,7 +75,7 @@ fn lead_somewhere(site: &Path, folder: &Path) -> Result<()> {
     let what = || format!("reading {}", folder.display());
     for entry in fs::read_dir(folder).when(what)? {
         let path = entry.when(what)?.path();
-        if path.is_dir() && ![site.join("api"), site.join("python")].contains(&path) {
+        if path.is_dir() && !["api", "fortran", "python"].map(|own| site.join(own)).contains(&path) {
             lead_somewhere(site, &path)?;
         } else if path.extension().is_some_and(|extension| extension == "html") {
             let text = read(&path)?;
@@ -102,11 +102,11 @@ const INTERFACES: &str = "# Interfaces\n\n\
       [figures](api/metrics_8h.html), [arrays that survive](api/pmem_8h.html), \
       [constants and types](api/defs_8h.html), [the log of messages](api/veloc-mpi_8h.html) |\n\
     | C++ | [the namespace `veloc`](api/namespaceveloc.html) |\n\
-    | Fortran | the modules [`veloc`](api/namespaceveloc.html), [`veloc_2003`](api/namespaceveloc__2003.html), \
-      [`veloc_schedules`](api/namespaceveloc__schedules.html), [`veloc_arrays`](api/namespaceveloc__arrays.html), \
-      [`veloc_f08`](api/namespaceveloc__f08.html), [`veloc_parts`](api/namespaceveloc__parts.html). Doxygen writes \
-      their names in small letters, and puts the first beside C++'s namespace. A procedure without a sentence does what \
-      the function of its name does in C. |\n\
+    | Fortran | the modules [`veloc`](fortran/namespaceveloc.html), [`veloc_2003`](fortran/namespaceveloc__2003.html), \
+      [`veloc_schedules`](fortran/namespaceveloc__schedules.html), [`veloc_arrays`](fortran/namespaceveloc__arrays.html), \
+      [`veloc_f08`](fortran/namespaceveloc__f08.html), [`veloc_parts`](fortran/namespaceveloc__parts.html). Doxygen \
+      writes their names in small letters. A procedure without a sentence does what the function of its name does in \
+      C. |\n\
     | Python | [the package `veloc`](python/veloc.html) |\n";
 
 /// The first page: the README, whose documents are beside it here.
@@ -184,8 +184,20 @@ fn mdbook() -> Result<PathBuf> {
 fn doxygen(site: &Path) -> Result<()> {
     let settings = read(&root().join("docs/site/Doxyfile"))?;
     let file = target_directory()?.join("site/Doxyfile");
-    write(&file, &format!("{settings}OUTPUT_DIRECTORY = \"{}\"\n", site.display()))?;
-    run(Command::new("doxygen").arg(&file).current_dir(root()).stderr(Stdio::null()))
+    // Apart, as a module of Fortran has the name of C++'s namespace.
+    for (input, pages, language, named) in [
+        ("include", "api", "OPTIMIZE_OUTPUT_FOR_C", "C and C++"),
+        ("fortran", "fortran", "OPTIMIZE_FOR_FORTRAN", "Fortran"),
+    ] {
+        let own = format!(
+            "INPUT = {input}\nHTML_OUTPUT = {pages}\n{language} = YES\nPROJECT_BRIEF = \"The interface in {named}\"\n\
+             OUTPUT_DIRECTORY = \"{}\"\n",
+            site.display()
+        );
+        write(&file, &(settings.clone() + &own))?;
+        run(Command::new("doxygen").arg(&file).current_dir(root()).stderr(Stdio::null()))?;
+    }
+    Ok(())
 }
 
 /// The pages of the interface in Python.
