@@ -99,7 +99,7 @@ impl Picture {
             None => {}
         }
         frame.render_widget(Paragraph::new(self.kept.as_str()), held);
-        let keys = Line::from("q ends   ↑ ↓ choose a process").style(dim());
+        let keys = Line::from("q ends   ↑ ↓ choose a process   █ used   ▒ ready   · to come").style(dim());
         frame.render_widget(keys, foot);
     }
 
@@ -159,30 +159,10 @@ fn details(frame: &mut Frame<'_>, area: Rect, job: &Job, now: &JobNow) {
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let mut lines = vec![Line::from(now.state.clone()).style(bold()), Line::from(checkpoints(now))];
-    lines.extend(
-        now.timeline
-            .as_ref()
-            .map(|file| Line::from(format!("timeline, for ui.perfetto.dev: {}", file.display()))),
-    );
     lines.push(Line::default());
     let width = usize::from(inner.width).saturating_sub(60).clamp(10, 50);
     for level in &now.levels {
         lines.push(level_line(level, width));
-    }
-    lines.push(Line::default());
-    lines.push(
-        Line::from(format!("{:<14}{:>12}{:>14}{:>12}", "transfers", "now", "in all", "under way"))
-            .style(dim()),
-    );
-    let is_shown = |one: &&ActivityShown| !one.is_call && (one.bytes > 0 || one.under_way > 0);
-    for one in now.activities.iter().filter(is_shown) {
-        let under_way = if one.under_way > 0 { one.under_way.to_string() } else { String::new() };
-        lines.push(Line::from(format!(
-            "{:<14}{:>12}{:>14}{under_way:>12}",
-            one.name,
-            rate(one.bytes_per_second),
-            size::show(one.bytes),
-        )));
     }
     lines.push(Line::default());
     let head = format!("{:<14}{:>12}{:>14}{:>12}", "waits", "now", "in all", "how often");
@@ -199,6 +179,29 @@ fn details(frame: &mut Frame<'_>, area: Rect, job: &Job, now: &JobNow) {
             wait.count
         ));
         lines.push(if wait.waiting > 0 { line.style(bold()) } else { line });
+    }
+    lines.push(Line::default());
+    lines.push(
+        Line::from(format!("{:<14}{:>12}{:>14}{:>12}", "transfers", "now", "in all", "under way"))
+            .style(dim()),
+    );
+    let is_shown = |one: &&ActivityShown| !one.is_call && (one.bytes > 0 || one.under_way > 0);
+    for one in now.activities.iter().filter(is_shown) {
+        let under_way = if one.under_way > 0 { one.under_way.to_string() } else { String::new() };
+        lines.push(Line::from(format!(
+            "{:<14}{:>12}{:>14}{under_way:>12}",
+            one.name,
+            rate(one.bytes_per_second),
+            size::show(one.bytes),
+        )));
+    }
+    if let Some(file) = &now.timeline {
+        lines.push(Line::default());
+        lines.push(Line::from(format!("timeline, for ui.perfetto.dev: {}", file.display())));
+    }
+    // On a low screen the waits matter more than lines between the parts.
+    if lines.len() > usize::from(inner.height) {
+        lines.retain(|line| line.width() > 0);
     }
     frame.render_widget(Paragraph::new(lines), inner);
 }

@@ -120,6 +120,14 @@ fn the_picture_has_levels_transfers_and_waits() {
     }
 }
 
+/// Catches waits that a low screen has no room for, although it has room for transfers.
+#[test]
+fn a_low_screen_has_the_waits() {
+    let jobs = vec![Job { process: 77, command: "./rtm".into(), now: Some(job()) }];
+    let text = picture(jobs, 100, 14);
+    assert!(text.contains("host room          waiting"), "{text}");
+}
+
 /// Catches a picture that ends the program where a terminal is small.
 #[test]
 fn a_terminal_may_have_any_size() {
