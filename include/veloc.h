@@ -406,6 +406,24 @@ int VELOC_Region_protect(int id, void *ptr, size_t count, size_t base_size, cons
 int VELOC_Region_unprotect(int id, const char *name);
 
 /**
+ * Compresses one of a name's own regions, as VELOC_Mem_compress does. The setting ends with the region's protection.
+ *
+ * @param id     the region, which is protected for that name
+ * @param mode   as VELOC_Mem_compress
+ * @param bound  as VELOC_Mem_compress
+ * @param name   the name of the checkpoints
+ * @return as VELOC_Mem_compress; VELOC_FAILURE also if the name is NULL or not allowed
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `name` is NULL or a string that ends with NUL.
+ */
+int VELOC_Region_compress(int id,
+                          int mode,
+                          double bound,
+                          const char *name);
+
+/**
  * Ends the protection of all of a name's own regions.
  *
  * @param name  the name of the checkpoints

@@ -239,6 +239,32 @@ static void refuse(void)
     OK(VELOC_Mem_compress(FLOATS, VELOC_COMPRESS_NONE, 0));
 }
 
+/* Catches a name's own region that is not compressed, or that the regions of all names are set for. */
+static void of_a_name(void)
+{
+    struct VELOC_Metrics before, after;
+    size_t i;
+    OK(VELOC_Region_protect(FLOATS, floats, values, sizeof *floats, "own"));
+    REFUSED(VELOC_Region_compress(77, VELOC_COMPRESS_8, BOUND, "own"), "region 77");
+    REFUSED(VELOC_Region_compress(FLOATS, 9, BOUND, "own"), "region 0|mode is 9");
+    REFUSED(VELOC_Region_compress(FLOATS, VELOC_COMPRESS_8, BOUND, "a/b"), "a/b");
+    REFUSED(VELOC_Region_compress(FLOATS, VELOC_COMPRESS_8, BOUND, NULL), "name");
+    OK(VELOC_Region_compress(FLOATS, VELOC_COMPRESS_16, BOUND, "own"));
+    for (i = 0; i < values; i++)
+        floats[i] = (float)wave(1, i);
+    OK(VELOC_Get_metrics(&before, sizeof before));
+    OK(VELOC_Checkpoint("own", 0));
+    OK(VELOC_Get_metrics(&after, sizeof after));
+    EQUAL(after.compress.count - before.compress.count, 1);
+    memset(floats, 0, values * sizeof *floats);
+    OK(VELOC_Restart("own", 0));
+    for (i = 0; i < values; i++)
+        CHECK(fabs(floats[i] - wave(1, i)) <= BOUND);
+    OK(VELOC_Checkpoint("wave", 0));
+    OK(VELOC_Get_metrics(&before, sizeof before));
+    EQUAL(before.compress.count, after.compress.count);
+}
+
 /* Checks that the metrics count what was compressed without loss, or that there is none. */
 static void check_metrics(int versions)
 {
@@ -378,6 +404,7 @@ int main(int argc, char **argv)
     leave_no_room((int)number(argc, argv, "room", 0));
     if (number(argc, argv, "refuse", 0)) {
         refuse();
+        of_a_name();
         OK(VELOC_Finalize(0));
         puts("done");
         return 0;

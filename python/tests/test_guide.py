@@ -78,9 +78,11 @@ class Guide(WithFolder):
         self.assertEqual(steps, sorted(steps, reverse=True))
         self.assertEqual(len(steps), 500)
 
-    def test_devito(self):
-        # `test_devito` has it run.
+    def test_devito_and_pytorch(self):
+        # `test_devito` and `test_torch` have them run.
         compile(self.devito, str(PAGE), "exec")
+        for block in PAGE.with_name("pytorch.md").read_text().split("```python\n")[1:]:
+            compile(block.split("```")[0], "pytorch.md", "exec")
 
 
 if __name__ == "__main__":

@@ -43,8 +43,8 @@ from .schedule import (
 
 
 def __getattr__(name: str) -> types.ModuleType:
-    """Loads `veloc.revolve` and `veloc.schedules` when they are used: they need other packages."""
-    if name in ("revolve", "schedules"):
+    """Loads modules when they are used: they need other packages."""
+    if name in ("revolve", "schedules", "torch"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

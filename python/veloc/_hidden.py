@@ -1,4 +1,4 @@
-"""The job of all Revolvers that were given none: from the first of them to the last."""
+"""The job of all Revolvers and saved tensors that were given none: from the first of them to the last."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ._options import Value
 
 class _Hidden(Job):
     _ending = (
-        "it is that of Revolvers, and ends with the last of them: call its apply_reverse, or drop it, "
-        "or begin a job before it and give it that (job=...)"
+        "it is that of Revolvers or saved tensors, and ends with the last of them: call apply_reverse or backward, or "
+        "drop it, or begin a job before it and give it that (job=...)"
     )
 
 
@@ -38,13 +38,13 @@ def join(user: object, settings: Mapping[str, Value], room: str) -> tuple[Job, w
                 if Job.alive() is not None:
                     raise Error(
                         "the program has a job that has not ended: end it first, or give it to the "
-                        "Revolver (job=...), which then stores its snapshots there"
+                        "Revolver or saved_tensors (job=...), which then stores there what it has"
                     )
                 _job, _settings = _Hidden({"host_cache_size": room, **settings}), dict(settings)
             elif settings != _settings:
                 raise Error(
-                    f"another Revolver is under way with {_settings}, this one has {settings}: end that "
-                    "first, or open a veloc.Job and give it to both (job=...)"
+                    f"another Revolver, or saved tensors, are under way with {_settings}, this has {settings}: end "
+                    "that first, or open a veloc.Job and give it to both (job=...)"
                 )
             return _job, leave
         except BaseException:

@@ -214,18 +214,28 @@ class Job:
         check(self._calls().VELOC_Mem_capture(number("id", id), CAPTURES.index(mode)))
 
     def compress(
-        self, id: int, bits: int | None = None, bound: float = 0.0, relative: bool = False, lossless: bool = False
+        self,
+        id: int,
+        bits: int | None = None,
+        bound: float = 0.0,
+        relative: bool = False,
+        lossless: bool = False,
+        name: str | None = None,
     ) -> None:
         """Has checkpoints compress an array of floats, within a bound on the error or without loss.
 
         `bits` is 8, 12 or 16 for each value, or None, which ends the compression. `bound` is the most by
         which a value may differ after a restart; with `relative` it is a fraction of the array's largest
-        absolute value. `lossless`, without these: all bits come back.
+        absolute value. `lossless`, without these: all bits come back. `name` is that of `protect`.
         """
-        mode, region = compression_mode(bits, bound, relative, lossless), self._groups[None].get(id)
+        mode, region = compression_mode(bits, bound, relative, lossless), self._groups.get(name, {}).get(id)
         if bits and isinstance(region, Region):
             region.check_floats(id)
-        check(self._calls().VELOC_Mem_compress(number("id", id), mode, bound))
+        calls, id = self._calls(), number("id", id)
+        if name is None:
+            check(calls.VELOC_Mem_compress(id, mode, bound))
+        else:
+            check(calls.VELOC_Region_compress(id, mode, bound, text("name", name)))
 
     def set_stream(self, stream: Any) -> None:
         """Tells the library in which stream the program computes.
@@ -435,6 +445,8 @@ declare(
     ("Mem_unprotect", [_id], _status),
     ("Mem_capture", [_id, ctypes.c_int], _status),
     ("Mem_compress", [_id, ctypes.c_int, ctypes.c_double], _status),
+    ("Region_compress", [_id, ctypes.c_int, ctypes.c_double, _name], _status),
+    ("Region_clear", [_name], _status),
     ("Region_unprotect", [_id, _name], _status),
     ("Checkpoint", [_name, _version], _status),
     ("Checkpoint_wait", [], _status),

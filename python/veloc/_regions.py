@@ -235,7 +235,7 @@ def _range(
     other: str | None = None,
 ) -> Range:
     """The range of an array with these strides in bytes (None: without gaps)."""
-    if strides is not None and not _is_one_range(shape, strides, size):
+    if strides is not None and not is_one_range(shape, strides, size):
         raise ValueError(
             f"region {id}: an array of shape {tuple(shape)} and strides {tuple(strides)} (bytes) has "
             "gaps between its elements; protect the whole array that it is a part of: a copy would not "
@@ -259,7 +259,7 @@ def _element_size(id: int, what: Any, typestr: str) -> int:
     return int(number) * (4 if kind == "U" else 1)
 
 
-def _is_one_range(shape: Sequence[int], strides: Sequence[int], size: int) -> bool:
+def is_one_range(shape: Sequence[int], strides: Sequence[int], size: int) -> bool:
     """Whether the elements, in whichever order of dimensions, follow one another without gaps."""
     if 0 in shape:
         return True

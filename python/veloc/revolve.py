@@ -225,14 +225,21 @@ class Revolver:
     def apply_reverse(self) -> None:
         """Computes the adjoint, and removes the snapshots at its end."""
         with self._pass("apply_reverse", then=None):
-            if self._left is not None and self._adjoint is not None:
-                self._snapshots.restore_adjoint(self._left, self._adjoint)
+            self.read_left()
             if self._turn is not None:
                 self._reverse(self._turn)
             for action in self._schedule:
                 self._do(action, "reverse")
             self._snapshots.remove()
             self._close()
+
+    def read_left(self) -> bool:
+        """After `apply_forward`: reads the arrays of the adjoint if a crash has left them, as `apply_reverse` does
+        later. Without a forward pass they alone have what its end gave."""
+        if self._left is None or self._adjoint is None:
+            return False
+        self._snapshots.restore_adjoint(self._left, self._adjoint)
+        return True
 
     def discard(self) -> None:
         """Removes all snapshots of this name, so that the computation begins anew."""

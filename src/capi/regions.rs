@@ -468,6 +468,33 @@ pub unsafe extern "C" fn VELOC_Region_unprotect(id: c_int, name: *const c_char) 
     })
 }
 
+/// Compresses one of a name's own regions, as VELOC_Mem_compress does. The setting ends with the region's protection.
+///
+/// @param id     the region, which is protected for that name
+/// @param mode   as VELOC_Mem_compress
+/// @param bound  as VELOC_Mem_compress
+/// @param name   the name of the checkpoints
+/// @return as VELOC_Mem_compress; VELOC_FAILURE also if the name is NULL or not allowed
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Region_compress(
+    id: c_int,
+    mode: c_int,
+    bound: f64,
+    name: *const c_char,
+) -> c_int {
+    status("VELOC_Region_compress", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        let how = compression(id, mode, bound)?;
+        with_client(|client| client.protecting().set_compression(Some(name), id, how))
+    })
+}
+
 /// Ends the protection of all of a name's own regions.
 ///
 /// @param name  the name of the checkpoints

@@ -218,6 +218,7 @@ impl Protecting<'_> {
         id: i32,
         how: Option<Encoding>,
     ) -> Result<()> {
+        group.map_or(Ok(()), names::validate_name)?;
         self.protection.under_way.check_compresses(group, id)?;
         if how.is_some() && self.engine.config().incremental {
             return Err(Error::invalid(format!(

@@ -62,6 +62,12 @@ pub fn adjoint_packages() -> Result<PathBuf> {
     install("adjoint-packages", names.map(str::to_owned))
 }
 
+/// A folder with PyTorch and all that it depends on (5 GB, libraries for GPUs among it), and the NumPy that it is
+/// tested with.
+pub fn pytorch() -> Result<PathBuf> {
+    install("pytorch", ["torch==2.15.0", "numpy==2.4.3"].map(str::to_owned))
+}
+
 /// The folder of pyrevolve's own tests, which its source package has alone.
 pub fn tests_of_pyrevolve() -> Result<PathBuf> {
     let (package, name) = (PYREVOLVE.join("=="), PYREVOLVE.join("-"));

@@ -75,7 +75,8 @@ fn lead_somewhere(site: &Path, folder: &Path) -> Result<()> {
     let what = || format!("reading {}", folder.display());
     for entry in fs::read_dir(folder).when(what)? {
         let path = entry.when(what)?.path();
-        if path.is_dir() && !["api", "fortran", "python"].map(|own| site.join(own)).contains(&path) {
+        if path.is_dir() && !["api", "fortran", "python"].map(|own| site.join(own)).contains(&path)
+        {
             lead_somewhere(site, &path)?;
         } else if path.extension().is_some_and(|extension| extension == "html") {
             let text = read(&path)?;

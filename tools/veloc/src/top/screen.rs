@@ -99,7 +99,8 @@ impl Picture {
             None => {}
         }
         frame.render_widget(Paragraph::new(self.kept.as_str()), held);
-        let keys = Line::from("q ends   ↑ ↓ choose a process   █ used   ▒ ready   · to come").style(dim());
+        let keys =
+            Line::from("q ends   ↑ ↓ choose a process   █ used   ▒ ready   · to come").style(dim());
         frame.render_widget(keys, foot);
     }
 

@@ -9,7 +9,9 @@ use super::{clean, outputs, quietly, wheel, Installed};
 use crate::error::{Error, Result, While};
 use crate::files::{copy_folder, folder as create, write};
 use crate::project::{line, root, run};
-use crate::python::{adjoint_packages, has_module, interpreter, tests_of_pyrevolve, tools};
+use crate::python::{
+    adjoint_packages, has_module, interpreter, pytorch, tests_of_pyrevolve, tools,
+};
 use crate::stage::{build, Profile, StagedFolders};
 
 /// Each warning of Python's is an error, but for that of a system whose own Matplotlib hides a part of the installed one.
@@ -60,6 +62,7 @@ pub(super) fn check(
     run(&mut command)?;
     if profile == Profile::Release {
         skipped.extend(with_adjoint_packages(&site, work, &tests, stage)?);
+        skipped.extend(with_pytorch(&site, &tests)?);
     }
     if has_tools {
         pictures(package, work, &path, stage, profile)?;
@@ -95,6 +98,19 @@ fn with_adjoint_packages(
     println!("$ {}", line(&command));
     run(&mut command)?;
     in_place_of_pyrevolve(site, &packages, work, tests)
+}
+
+/// Runs the tests of `veloc.torch` with PyTorch itself, which ran on a stand-in before. Returns why not, if so.
+fn with_pytorch(site: &Path, tests: &Path) -> Result<Option<String>> {
+    let packages = match pytorch() {
+        Ok(packages) => packages,
+        Err(error) => return Ok(Some(format!("PyTorch: it is not installed: {error}"))),
+    };
+    let path = std::env::join_paths([site, &packages]).when(|| "a path for Python".to_string())?;
+    let mut command = clean(interpreter());
+    command.args(["-m", "unittest", "test_torch"]).current_dir(tests).env("PYTHONPATH", &path);
+    println!("$ {}", line(&command));
+    run(&mut command).map(|()| None)
 }
 
 /// Runs pyrevolve's own tests on `veloc.revolve`. Catches what programs for pyrevolve do, and ours do not.
