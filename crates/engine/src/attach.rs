@@ -71,13 +71,15 @@ impl Engine {
             return Ok(());
         }
         if cache.most > 0 {
-            self.shared.catalog.step(|state| {
+            let name = self.shared.catalog.step(|state| {
                 let mut growth = state.growth();
                 growth.expect_capacity(Level::DEVICE, cache.first);
                 if cache.most > cache.first {
                     growth.may_grow_to(Level::DEVICE, cache.most);
                 }
+                state.levels().name_of(Level::DEVICE)
             });
+            self.shared.telemetry.trace.level(Level::DEVICE.index(), name, cache.most, true);
         }
         if let Some(host) = &self.shared.host_side.buffer {
             // A device fills the buffer faster than pages can be touched.

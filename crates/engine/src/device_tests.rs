@@ -358,6 +358,18 @@ fn cache(job: &Job) -> u64 {
     mapped
 }
 
+/// Catches a device cache that `veloc top` does not know, as it comes after the job's start.
+#[test]
+fn who_looks_at_a_job_sees_its_device_cache() {
+    let job = growing("384K..1M");
+    let seen = trace::live::processes().unwrap();
+    let own = seen.into_iter().filter(|one| one.process == std::process::id());
+    let levels = own.filter_map(|one| one.present).flat_map(|present| present.levels);
+    let caches: Vec<_> = levels.filter(|level| level.name == "device cache").collect();
+    assert!(caches.iter().any(|level| level.size == 1 << 20), "{caches:?}");
+    job.end();
+}
+
 /// Waits until the job has been idle, and the device cache is as small as it was at first.
 fn until_given_back(job: &Job) {
     while cache(job) > 256 << 10 {

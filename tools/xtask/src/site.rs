@@ -103,12 +103,13 @@ const INTERFACES: &str = "# Interfaces\n\n\
       [figures](api/metrics_8h.html), [arrays that survive](api/pmem_8h.html), \
       [constants and types](api/defs_8h.html), [the log of messages](api/veloc-mpi_8h.html) |\n\
     | C++ | [the namespace `veloc`](api/namespaceveloc.html) |\n\
-    | Fortran | the modules [`veloc`](fortran/namespaceveloc.html), [`veloc_2003`](fortran/namespaceveloc__2003.html), \
+    | Fortran | the modules [`veloc`](fortran/namespaceveloc.html), which has all of [`veloc_2003`](fortran/namespaceveloc__2003.html), \
       [`veloc_schedules`](fortran/namespaceveloc__schedules.html), [`veloc_arrays`](fortran/namespaceveloc__arrays.html), \
       [`veloc_f08`](fortran/namespaceveloc__f08.html), [`veloc_parts`](fortran/namespaceveloc__parts.html). Doxygen \
       writes their names in small letters. A procedure without a sentence does what the function of its name does in \
       C. |\n\
-    | Python | [the package `veloc`](python/veloc.html) |\n";
+    | Python | [the package `veloc`](python/veloc.html) with [`veloc.revolve`](python/veloc/revolve.html) and \
+      [`veloc.torch`](python/veloc/torch.html) |\n";
 
 /// The first page: the README, whose documents are beside it here.
 fn start() -> Result<String> {
@@ -205,10 +206,18 @@ fn doxygen(site: &Path) -> Result<()> {
 fn pdoc(packages: &Path, site: &Path) -> Result<()> {
     let place = site.join("python");
     folder(&place)?;
-    let path = std::env::join_paths([packages, &root().join("python")])
+    let own = root().join("python");
+    let path = std::env::join_paths([packages, &own, &own.join("tests/standin")])
         .map_err(|error| Error::new(error.to_string()))?;
     let mut command = Command::new(python::interpreter());
-    command.args(["-m", "pdoc", "--output-directory"]).arg(&place).arg("veloc");
+    command.args(["-m", "pdoc", "--output-directory"]).arg(&place);
+    // The way back to the documents.
+    command.arg("--template-directory").arg(root().join("docs/site/pdoc"));
+    command.args(["veloc", "veloc.revolve"]);
+    if python::has_module("numpy") {
+        // With the stand-in for PyTorch, which the tests use as well.
+        command.arg("veloc.torch");
+    }
     output(command.env("PYTHONPATH", path)).map(drop)
 }
 
