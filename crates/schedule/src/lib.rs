@@ -26,6 +26,10 @@
 
 #![deny(clippy::disallowed_methods)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod adjoint_interval;
 pub mod binomial;
 pub mod bound;

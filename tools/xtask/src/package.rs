@@ -16,7 +16,7 @@ use crate::error::{Error, Result, While};
 use crate::files::read;
 use crate::links::linked_files;
 use crate::notices;
-use crate::project::{has_program, line, root, target_directory};
+use crate::project::{cargo, has_program, line, root, target_directory};
 use crate::python::has_module;
 use crate::runtime;
 use crate::stage::{stage, Profile, StagedFolders};
@@ -74,6 +74,9 @@ pub fn check(profile: Profile) -> Result<Vec<String>> {
         skipped.extend(tutorials::check(&package, work)?);
     }
     skipped.extend(python::check(&package, work, &stage, profile)?);
+    if profile == Profile::Release {
+        publishes()?;
+    }
     let (found, absent) = mpi::found();
     skipped.extend(absent);
     // The second one is much the same.
@@ -86,6 +89,14 @@ pub fn check(profile: Profile) -> Result<Vec<String>> {
         consumers::heat(&package, work, mpi)?;
     }
     Ok(skipped)
+}
+
+/// Fails if the registry would refuse the one crate that is of use without the library, or its example is wrong.
+fn publishes() -> Result<()> {
+    let name = "veloc-schedule";
+    quietly(cargo().args(["test", "--doc", "--package", name]))?;
+    let dry = ["publish", "--dry-run", "--locked", "--allow-dirty", "--package", name];
+    quietly(cargo().args(dry)).map(drop)
 }
 
 /// Installs the package and moves it to `work/name`. The folder that it was made for does not exist

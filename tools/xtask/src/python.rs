@@ -40,7 +40,8 @@ pub fn installed_together(packages: &[(&str, &str)]) -> Result<PathBuf> {
 /// pictures. (Without isolation pip builds with these, and not with others that it fetches each
 /// time.)
 pub fn tools() -> Result<PathBuf> {
-    let names = ["hatchling>=1.27", "pyelftools>=0.30", "auditwheel", "mypy", "matplotlib"];
+    let names =
+        ["hatchling>=1.27", "pyelftools>=0.30", "auditwheel", "mypy", "matplotlib", "twine"];
     install("tools", names.map(str::to_owned))
 }
 

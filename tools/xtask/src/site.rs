@@ -60,6 +60,9 @@ pub fn make(out: Option<PathBuf>) -> Result<Site> {
         skipped.push("the interface in C, C++ and Fortran: there is no doxygen".to_owned());
     }
     match python::installed_together(&PDOC) {
+        _ if !python::has_module("numpy") => {
+            skipped.push("the interface in Python: there is no numpy".to_owned());
+        }
         Ok(packages) => pdoc(&packages, &site)?,
         Err(error) => skipped.push(format!("the interface in Python: {error}")),
     }
@@ -213,11 +216,8 @@ fn pdoc(packages: &Path, site: &Path) -> Result<()> {
     command.args(["-m", "pdoc", "--output-directory"]).arg(&place);
     // The way back to the documents.
     command.arg("--template-directory").arg(root().join("docs/site/pdoc"));
-    command.args(["veloc", "veloc.revolve"]);
-    if python::has_module("numpy") {
-        // With the stand-in for PyTorch, which the tests use as well.
-        command.arg("veloc.torch");
-    }
+    // The last with the stand-in for PyTorch, which the tests use as well.
+    command.args(["veloc", "veloc.revolve", "veloc.torch"]);
     output(command.env("PYTHONPATH", path)).map(drop)
 }
 

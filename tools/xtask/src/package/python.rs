@@ -42,6 +42,7 @@ pub(super) fn check(
         Ok(tools) => {
             wheel::is_typed(&tools, work)?;
             let wheel = wheel::build(&tools, work)?;
+            wheel::is_accepted(&tools, &wheel)?;
             wheel::works_where_nothing_else_is(&wheel, work)?;
             wheel::install(&wheel, &site)?;
             path.push(tools);

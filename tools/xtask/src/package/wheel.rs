@@ -16,6 +16,21 @@ pub(super) fn is_typed(tools: &Path, work: &Path) -> Result<()> {
     quietly(command.env("PYTHONPATH", tools)).map(drop)
 }
 
+/// Fails if the registry would refuse the wheel, or its types are not those of the modules as they run.
+pub(super) fn is_accepted(tools: &Path, wheel: &Path) -> Result<()> {
+    let mut command = clean(interpreter());
+    command.args(["-m", "twine", "check", "--strict"]).arg(wheel).env("PYTHONPATH", tools);
+    quietly(&mut command)?;
+    let own = root().join("python");
+    // PyTorch is a stand-in.
+    let path = std::env::join_paths([tools, &own, &own.join("tests/standin")])
+        .map_err(|error| Error::new(error.to_string()))?;
+    let mut command = clean(interpreter());
+    command.args(["-m", "mypy.stubtest", "veloc", "--concise", "--allowlist", "stubtest.txt"]);
+    command.args(["--mypy-config-file", "pyproject.toml"]).current_dir(&own);
+    quietly(command.env("PYTHONPATH", path)).map(drop)
+}
+
 /// Builds the wheel into `<target>/wheels`, in place of older ones.
 pub(super) fn build(tools: &Path, work: &Path) -> Result<PathBuf> {
     let target = target_directory()?;
