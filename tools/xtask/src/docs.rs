@@ -1,5 +1,5 @@
-//! Files made from the sources: the tables of configuration keys in `docs/configuration.md`, and
-//! the headers.
+//! Files made from the sources: the tables of configuration keys in `docs/configuration.md`, that of programs in
+//! `docs/existing-codes.md`, and the headers.
 
 use std::path::PathBuf;
 
@@ -11,28 +11,78 @@ use crate::project::{cargo, output, root, run};
 const BEGIN: &str = "<!-- The tables are made by `cargo xtask docs`. -->";
 const END: &str = "<!-- End of the tables. -->";
 
-fn path() -> PathBuf {
-    root().join("docs/configuration.md")
+/// A document with tables that are made.
+struct Document {
+    path: PathBuf,
+    /// Where its tables come from.
+    source: &'static str,
+    table: fn() -> Result<String>,
+}
+
+fn documents() -> [Document; 2] {
+    let docs = root().join("docs");
+    [
+        Document {
+            path: docs.join("configuration.md"),
+            source: "crates/config/src/keys.rs",
+            table: keys,
+        },
+        Document {
+            path: docs.join("existing-codes.md"),
+            source: "clients/results.tsv",
+            table: clients,
+        },
+    ]
 }
 
 /// Writes the tables.
 pub fn update() -> Result<()> {
-    let path = path();
-    write(&path, &put(&read(&path)?, &table()?)?)
+    for document in documents() {
+        write(&document.path, &document.with_table(&read(&document.path)?)?)?;
+    }
+    Ok(())
 }
 
-/// Fails if the file does not have the library's tables.
+/// Fails if a document does not have the tables of its source.
 pub fn check() -> Result<()> {
-    let text = read(&path())?;
-    if put(&text, &table()?)? == text {
-        return Ok(());
+    for document in documents() {
+        let text = read(&document.path)?;
+        if document.with_table(&text)? != text {
+            let (path, source) = (document.path.display(), document.source);
+            return Err(Error::new(format!(
+                "{path} is not what {source} says; run cargo xtask docs"
+            )));
+        }
     }
-    Err(error("is not what crates/config/src/keys.rs says; run cargo xtask docs"))
+    Ok(())
+}
+
+impl Document {
+    fn with_table(&self, text: &str) -> Result<String> {
+        put(text, &(self.table)()?)
+            .map_err(|error| Error::new(format!("{} {error}", self.path.display())))
+    }
+}
+
+/// The results of `clients/run`: each line has the client, the program, its version, what was run, what came of it with
+/// this library and with VELOC, and when.
+fn clients() -> Result<String> {
+    let path = root().join("clients/results.tsv");
+    let mut table = "| program | version | what was run | this library | VELOC 1.8 | at |\n| --- | --- | --- | --- | --- | --- |"
+        .to_owned();
+    for line in read(&path)?.lines() {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let [_, program, version, what, ours, theirs, at] = columns[..] else {
+            return Err(Error::new(format!("{}: not 7 columns: {line}", path.display())));
+        };
+        table += &format!("\n| {program} | {version} | {what} | {ours} | {theirs} | {at} |");
+    }
+    Ok(table)
 }
 
 /// The tables, from the library. An example prints them, so that the other commands need not build
 /// the library themselves.
-fn table() -> Result<String> {
+fn keys() -> Result<String> {
     let mut command = cargo();
     command.args(["run", "--quiet", "--package", "xtask", "--example", "configuration"]);
     output(&mut command)
@@ -51,13 +101,10 @@ pub fn headers(check: bool) -> Result<()> {
 
 fn put(text: &str, table: &str) -> Result<String> {
     let (before, rest) =
-        text.split_once(BEGIN).ok_or_else(|| error(&format!("has no line `{BEGIN}`")))?;
-    let (_, after) = rest.split_once(END).ok_or_else(|| error(&format!("has no line `{END}`")))?;
+        text.split_once(BEGIN).ok_or_else(|| Error::new(format!("has no line `{BEGIN}`")))?;
+    let (_, after) =
+        rest.split_once(END).ok_or_else(|| Error::new(format!("has no line `{END}`")))?;
     Ok(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", table.trim()))
-}
-
-fn error(what: &str) -> Error {
-    Error::new(format!("{} {what}", path().display()))
 }
 
 #[cfg(test)]
