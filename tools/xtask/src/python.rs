@@ -42,7 +42,7 @@ pub fn installed_together(packages: &[(&str, &str)]) -> Result<PathBuf> {
 pub fn tools() -> Result<PathBuf> {
     let names =
         ["hatchling>=1.27", "pyelftools>=0.30", "auditwheel", "mypy", "matplotlib", "twine"];
-    install("tools", names.map(str::to_owned))
+    install("package-tools", names.map(str::to_owned))
 }
 
 /// pyrevolve, whose interface `veloc.revolve` has, and its version.
