@@ -14,7 +14,7 @@ from ._options import Value
 
 class _Hidden(Job):
     _ending = (
-        "it is that of Revolvers or saved tensors, and ends with the last of them: call apply_reverse or backward, or "
+        "it is that of Revolvers, or of saved tensors, and ends with the last of them: call apply_reverse or backward, or "
         "drop it, or begin a job before it and give it that (job=...)"
     )
 
