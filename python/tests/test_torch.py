@@ -150,12 +150,15 @@ class SavedTensors(Case):
                 with self.assertRaisesRegex(veloc.Error, "room"):
                     for _ in range(30):
                         kept.append((x * 2).sin().sum())
+                with self.assertRaisesRegex(veloc.Error, "room"):
+                    (x * 2).sin()
+            # What one block frees makes room for another.
             kept.clear()
-            end.backward()
             with saved_tensors(job):
-                end = (x * 2).sin().sum()
+                later = [(x * 2).sin().sum() for _ in range(5)]
             end.backward()
-        del end
+            later[0].backward()
+        del end, later
 
     def test_graphs_live_side_by_side(self):
         """Catches checkpoints of one graph that another replaces, and names that are used again too early."""
@@ -345,6 +348,41 @@ class OfPyTorch(Case):
         end.backward()
         self.assertIsNotNone(x.grad)
 
+    def test_weights_stay_where_they_are(self):
+        """Catches views of parameters that are stored, and come back as they were before a fused optimizer's step."""
+        model = torch.nn.Linear(1024, 1024)
+        x = torch.randn(8, 1024, requires_grad=True)
+        with saved_tensors():
+            end = model(x).sum()
+            self.assertIsNone(veloc.Job.alive())
+        end.backward()
+
+    def test_complex_states(self):
+        """Catches cotangents of complex states that are left out."""
+
+        def step(number, state, parameters):
+            return state * torch.exp(1j * parameters[0]) + 0.1 * state.roll(1)
+
+        found = []
+        for way in "loop", "plain":
+            torch.manual_seed(0)
+            now = torch.randn(50, dtype=torch.complex64, requires_grad=True)
+            first, turn = now, torch.randn(50, requires_grad=True)
+            if way == "loop":
+                now = time_loop(step, now, [turn], steps=20, slots=4)
+            else:
+                for number in range(20):
+                    now = step(number, now, [turn])
+            (now.abs() ** 2 * torch.arange(50)).sum().backward()
+            found.append((first.grad, turn.grad))
+        for mine, plain in zip(*found):
+            self.assertTrue(torch.allclose(mine, plain), (mine - plain).abs().max())
+
+    def test_autocast_is_refused(self):
+        x = torch.randn(10, requires_grad=True)
+        with torch.autocast("cpu"), self.assertRaisesRegex(ValueError, "autocast"):
+            time_loop(lambda number, state, parameters: state.sin(), x, steps=3, slots=2)
+
     @unittest.skipUnless(PAGE.exists(), "the guide is not here")
     def test_the_guide(self):
         """Catches a program of the guide that fails, or does something else than it says."""
@@ -360,6 +398,7 @@ class OfPyTorch(Case):
         z = torch.randn(300, 300, dtype=torch.complex64, requires_grad=True)
         with saved_tensors(above=1):
             end = torch.sparse.mm(matrix, x).sum() + (z * 2).conj().exp().abs().sum()
+            end = end + torch.mm(matrix.to_sparse_csr(), x).sum()
         end.backward()
         self.assertIsNotNone(x.grad)
 
@@ -454,6 +493,28 @@ class TimeLoops(Case):
             (now[0] * 2 + now[1] * 3).sum().backward()
             self.assertEqual([bits(a.grad), bits(b.grad)], [bits(c.grad), bits(d.grad)])
 
+    def test_a_parameter_that_is_added(self):
+        """Catches a parameter's gradient that is the cotangent itself, and is written over before it is added."""
+        for step in (
+            lambda number, state, parameters: state * 0.5 + parameters[0],
+            lambda number, state, parameters: state.sin() + parameters[0],
+        ):
+            mine, plain = ([values(10, requires_grad=True), values(10, requires_grad=True)] for _ in range(2))
+            self.loop(step, mine[0], mine[1:], steps=3).sum().backward()
+            now = plain[0]
+            for number in range(3):
+                now = step(number, now, plain[1:])
+            now.sum().backward()
+            self.assertEqual(*([bits(part.grad) for part in parts] for parts in (mine, plain)))
+
+    def test_a_loop_that_is_dropped_leaves_nothing(self):
+        """Catches states of loops without a backward pass that fill the job."""
+        x = values(requires_grad=True)
+        with veloc.Job(mode="async", ephemeral=True, host_cache_size="8M", gpu_cache_size="0") as job:
+            for number in range(6):
+                self.loop(self.wave, x, [x], job=job, name=f"dropped{number}")
+                gc.collect()
+
     def test_outputs_and_a_state_of_two(self):
         self.program(
             """
@@ -464,15 +525,17 @@ assert rows.shape == (STEPS, 10)
 
     def test_without_a_gradient_it_just_runs(self):
         """Catches a job, and steps that are computed twice, where nobody goes back."""
-        steps = []
+        steps, jobs = [], []
 
         def step(number, state, parameters):
             steps.append(number)
+            jobs.append(veloc.Job.alive())
             return state * 2
 
         with torch.no_grad():
             last = self.loop(step, values(10, requires_grad=True), steps=5)
         self.assertEqual(last.tolist()[0], numpy.float32(0.1) * 32)
+        self.assertEqual(jobs, [None] * 5)
         self.loop(step, values(10), steps=5)
         self.assertEqual(steps, [0, 1, 2, 3, 4] * 2)
 
@@ -523,6 +586,18 @@ assert not [name for name in os.listdir(folder) if name.endswith(".dat")], os.li
         last = self.loop(lambda number, state, parameters: state * hidden, values(10, requires_grad=True))
         with self.assertRaisesRegex(veloc.Error, r"shape \(10,\).*not in state or parameters"):
             last.sum().backward()
+        # In one step of many, and as what it gives out.
+        for step, outputs in (
+            (lambda number, state, parameters: state * (hidden if number == 3 else 1), False),
+            (lambda number, state, parameters: (state.sin(), hidden), True),
+        ):
+            result = self.loop(step, values(10, requires_grad=True), outputs=outputs)
+            end = result[0].sum() + result[1].sum() if outputs else result.sum()
+            with self.assertRaisesRegex(veloc.Error, "not in state or parameters"):
+                end.backward()
+        # Where nothing else requires a gradient, the loop is a plain one.
+        self.loop(lambda number, state, parameters: state * hidden, values(10)).sum().backward()
+        self.assertIsNotNone(hidden.grad)
 
     def test_what_a_step_may_not_do(self):
         """Catches states that a step has changed below the loop, or that come back in the memory of others."""
@@ -537,6 +612,9 @@ assert not [name for name in os.listdir(folder) if name.endswith(".dat")], os.li
             self.loop(changes, x)
         with self.assertRaisesRegex(ValueError, "step 0: the next state"):
             self.loop(lambda number, state, parameters: state[:5], x)
+        rows = lambda number, state, parameters: (state.sin(), state[: 1 + number])  # noqa: E731
+        with self.assertRaisesRegex(ValueError, "step 1: what it gives out"):
+            self.loop(rows, x, outputs=True)
         with self.assertRaisesRegex(ValueError, "steps is 0"):
             self.loop(self.wave, x, steps=0)
 
@@ -566,6 +644,10 @@ rows.sum().backward()
             other = "\nspeed = torch.tensor(numpy.linspace(0.2, 0.4, CELLS), requires_grad=True)\n" + text
             other = f"try:\n    {other.strip().replace(chr(10), chr(10) + '    ')}\nexcept veloc.Error as e: print(e)"
             self.assertIn("computation with", self.program(other, folder))
+            # The same values with another loss.
+            loss = f"try:\n    {text.strip().replace('rows.sum()', '(rows * 2).sum()').replace(chr(10), chr(10) + '    ')}"
+            loss += "\nexcept veloc.Error as e: print(e)"
+            self.assertIn("other cotangents", self.program(loss, folder))
             veloc.torch.discard(folder)
             self.assertNotIn("computation with", self.program(other, folder))
             speed = values(10, requires_grad=True)

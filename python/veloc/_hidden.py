@@ -20,7 +20,7 @@ class _Hidden(Job):
 
 
 #: Whoever has it may be collected, and leave, while the same thread is in here.
-_lock = threading.RLock()
+lock = threading.RLock()
 _job: Job | None = None
 _settings: dict[str, Value] = {}
 _users = 0
@@ -30,7 +30,7 @@ def join(user: object, settings: Mapping[str, Value], room: str) -> tuple[Job, w
     """The job, begun if there is none, with `room` in host memory; and what is to be called when
     `user` needs it no longer, which happens by itself when it is gone."""
     global _job, _settings, _users
-    with _lock:
+    with lock:
         leave = weakref.finalize(user, _leave, os.getpid())
         _users += 1
         try:
@@ -41,6 +41,8 @@ def join(user: object, settings: Mapping[str, Value], room: str) -> tuple[Job, w
                         "Revolver or saved_tensors (job=...), which then stores there what it has"
                     )
                 _job, _settings = _Hidden({"host_cache_size": room, **settings}), dict(settings)
+            elif _job._process != os.getpid():
+                raise Error("the job of Revolvers and saved tensors is that of the process from which this one was forked")
             elif settings != _settings:
                 raise Error(
                     f"another Revolver, or saved tensors, are under way with {_settings}, this has {settings}: end "
@@ -57,7 +59,7 @@ def _leave(process: int) -> None:
     # A forked process has a copy of all this, and no job.
     if os.getpid() != process:
         return
-    with _lock:
+    with lock:
         _users -= 1
         if _users == 0 and _job is not None:
             job, _job = _job, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -70,7 +71,12 @@ def time_loop(
     )
     if steps < 1:
         raise ValueError(f"steps is {steps}; it must be at least 1")
-    results = _Loop.apply(plan, *states, *parameters)
+    if not torch.is_grad_enabled() or not any(part.requires_grad for part in [*states, *parameters]):
+        results = _plain(plan, states, parameters)
+    elif torch._C._is_any_autocast_enabled():
+        raise ValueError("time_loop inside torch.autocast: its backward pass is outside; put the autocast into step")
+    else:
+        results = _Loop.apply(plan, *states, *parameters)
     last = results[: len(states)] if is_tuple else results[0]
     return (last, results[-1]) if outputs else last
 
@@ -100,6 +106,8 @@ class _Plan:
         self._step, self.width, self._is_tuple = step, width, is_tuple
         self.steps, self.slots, self.outputs = steps, slots, outputs
         self.name, self.directory, self.more = name, directory, more
+        #: The shape and type of what each step gives out, once it is known.
+        self.row: Any = None
 
     def step(self, number: int, state: Sequence[Any], parameters: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
         """Computes a step: the next state, and what it gives out (or None)."""
@@ -108,6 +116,9 @@ class _Plan:
         output = None
         if self.outputs:
             found, output = found
+            row = output.shape, output.dtype
+            if self.row not in (None, row):
+                raise ValueError(f"step {number}: what it gives out is {row}, at the first step it was {self.row}")
         after = tuple(found) if self._is_tuple else (found,)
         described = [[(part.shape, part.dtype, part.device) for part in parts] for parts in (state, after)]
         if described[0] != described[1]:
@@ -124,23 +135,25 @@ class _Run:
         #: The step that `state` is before, and the one that the Revolver believes it to be before: a step that a turn
         #: will compute with its graph is not computed without.
         self._at = self._believed = 0
-        self._is_reverse = False
+        self._is_reverse = self._goes_on = False
         self.outputs: list[Any] = []
         if plan.outputs:
             row = plan.step(0, self.state, parameters)[1]
             self.outputs = [row.new_zeros((plan.steps, *row.shape))]
+            plan.row = row.shape, row.dtype
         #: Of the last state and of the outputs, then of the state that the adjoint is at.
         self.cotangents = [torch.zeros_like(part) for part in self.state]
         self._rows = [torch.zeros_like(part) for part in self.outputs]
         self.gradients = [torch.zeros_like(part) for part, wants in zip(parameters, wanted) if wants]
         self.last = [torch.empty_like(part) for part in self.state]
-        self._is_checked = False
+        #: A digest of the cotangents with which the backward pass began.
+        self._began = torch.zeros_like(torch.tensor([0], dtype=torch.int64))
         lasting: dict[str, Any] = {}
         if plan.directory is not None:
             lasting = {
                 "directory": plan.directory,
-                "tag": _digest([*self.state, *parameters]),
-                "adjoint": [*self.cotangents, *self.gradients, *self.last, *self.outputs],
+                "tag": _digest([*self.state, *parameters], f"{plan.outputs} {len(self.state)} {plan.row}"),
+                "adjoint": [*self.cotangents, *self.gradients, *self.last, *self.outputs, self._began],
             }
             self._give_way()
         # One that nobody else sees gets a name of its own.
@@ -155,6 +168,7 @@ class _Run:
             **lasting,
             **plan.more,
         )
+        weakref.finalize(self, _drop, self._revolver, plan.directory is not None, os.getpid())
         if plan.directory is not None:
             _begun[self._key] = self
             _unfinished.add(self._key)
@@ -173,7 +187,8 @@ class _Run:
     def forward(self) -> None:
         """Computes the last state and the outputs, or reads them if a crash in the backward pass has left them."""
         self._revolver.apply_forward()
-        if self._revolver.read_left():
+        self._goes_on = self._revolver.read_left()
+        if self._goes_on:
             return
         with torch.no_grad():
             self._advance(self.plan.steps - 1)
@@ -184,7 +199,12 @@ class _Run:
     def backward(self, cotangents: Sequence[Any]) -> None:
         """Computes the cotangents of the first state and the gradients."""
         if self._is_reverse:
-            raise Error("a second backward pass through a time_loop: its states are gone; compute the loop again")
+            raise Error(
+                "a second backward pass through a time_loop, or one after an error: its states are gone; compute the "
+                "loop again"
+            )
+        if self.plan.directory is not None:
+            self._compare(_digest(cotangents))
         # An adjoint that a crash has left replaces those of the last state.
         for part, given in zip([*self.cotangents, *self._rows], cotangents):
             part.copy_(given)
@@ -217,7 +237,7 @@ class _Run:
         """Takes the adjoint back over a step."""
         self._advance(step)
         with torch.enable_grad():
-            state = [part.detach().requires_grad_(part.is_floating_point()) for part in self.state]
+            state = [part.detach().requires_grad_(_is_real_or_complex(part)) for part in self.state]
             parameters = [part.detach().requires_grad_(wants) for part, wants in zip(self.parameters, self._wanted)]
             after, output = self.plan.step(step, state, parameters)
         ends, given = list(after), list(self.cotangents)
@@ -225,14 +245,18 @@ class _Run:
             ends.append(output)
             given.append(self._rows[0][step])
         inputs = [part for part in [*state, *parameters] if part.requires_grad]
-        if not self._is_checked:
-            self._check(ends, inputs)
+        self._check(ends, inputs)
         reached = [(end, cotangent) for end, cotangent in zip(ends, given) if end.requires_grad]
         found: Iterator[Any] = iter(())
         if reached and inputs:
             outer, inner = [end for end, _ in reached], [cotangent for _, cotangent in reached]
             found = iter(torch.autograd.grad(outer, inputs, inner, allow_unused=True))
         gradients = [next(found, None) if part.requires_grad else None for part in state]
+        # First, as a step may hand on a cotangent to a parameter.
+        for gradient in self.gradients:
+            more = next(found, None)
+            if more is not None:
+                gradient.add_(more)
         # A step that only moves a part hands on the cotangent itself.
         own = {part.untyped_storage().data_ptr() for part in self.cotangents}
         gradients = [
@@ -244,12 +268,17 @@ class _Run:
                 cotangent.zero_()
             else:
                 cotangent.copy_(gradient)
-        for gradient in self.gradients:
-            more = next(found, None)
-            if more is not None:
-                gradient.add_(more)
 
     # --- within ---
+
+    def _compare(self, began: int) -> None:
+        """Raises if the backward pass that a crash has left had other cotangents; else notes these."""
+        if self._goes_on and self._began.item() != began:
+            raise Error(
+                f"the backward pass that was killed had other cotangents (another loss) than this one: "
+                f"veloc.torch.discard({os.fspath(self.plan.directory or '')!r}, {self.plan.name!r}) begins anew"
+            )
+        self._began.copy_(torch.tensor([began], dtype=torch.int64))
 
     def _with_files(self) -> list[Any]:
         """The outputs, where a later process has to find them beside a state."""
@@ -274,21 +303,40 @@ class _Run:
 
     def _check(self, ends: Sequence[Any], inputs: Sequence[Any]) -> None:
         """Raises if a step uses a tensor that requires a gradient and is not one of its arguments."""
-        self._is_checked = True
         known = {id(part) for part in inputs}
+        for end in ends:
+            if end.requires_grad and end.grad_fn is None and id(end) not in known:
+                raise _no_argument(end)
         to_see = [end.grad_fn for end in ends if end.grad_fn is not None]
         seen = set(to_see)
         while to_see:
             node = to_see.pop()
             variable = getattr(node, "variable", None)
             if variable is not None and id(variable) not in known:
-                raise Error(
-                    f"the step uses a tensor of shape {tuple(variable.shape)} that requires a gradient and is not in "
-                    "state or parameters: it would get no gradient; give it as one of the parameters"
-                )
+                raise _no_argument(variable)
             new = {next for next, _ in node.next_functions if next is not None} - seen
             seen |= new
             to_see.extend(new)
+
+
+def _no_argument(variable: Any) -> Error:
+    return Error(
+        f"the step uses a tensor of shape {tuple(variable.shape)} that requires a gradient and is not in state or "
+        "parameters: it would get no gradient; give it as one of the parameters"
+    )
+
+
+def _is_real_or_complex(part: Any) -> bool:
+    return bool(part.is_floating_point() or part.is_complex())
+
+
+def _drop(revolver: Revolver, lasts: bool, process: int) -> None:
+    """Frees what a loop has in memory whose backward pass never came; files stay for a later process."""
+    if os.getpid() == process:
+        with contextlib.suppress(Error):
+            if not lasts:
+                revolver._snapshots.remove()
+            revolver._close()
 
 
 class _Forward:
@@ -318,8 +366,6 @@ class _Loop(torch.autograd.Function):  # type: ignore[misc]
     def forward(ctx: Any, plan: _Plan, *tensors: Any) -> tuple[Any, ...]:
         detached = [tensor.detach() for tensor in tensors]
         state, parameters = detached[: plan.width], detached[plan.width :]
-        if not any(ctx.needs_input_grad):
-            return _plain(plan, state, parameters)
         # Autograd then finds changes in place.
         ctx.save_for_backward(*tensors)
         ctx.run = _Run(plan, state, parameters, ctx.needs_input_grad[1 + plan.width :])
@@ -346,9 +392,9 @@ def _plain(plan: _Plan, state: Sequence[Any], parameters: Sequence[Any]) -> tupl
     return *state, *([torch.stack(rows)] if plan.outputs else [])
 
 
-def _digest(tensors: Sequence[Any]) -> int:
+def _digest(tensors: Sequence[Any], text: str = "") -> int:
     """A number that tells these values from others."""
-    digest = hashlib.blake2b(digest_size=8)
+    digest = hashlib.blake2b(text.encode(), digest_size=8)
     for tensor in tensors:
         whole = tensor.detach().cpu().contiguous()
         bytes = whole.numel() * whole.element_size()

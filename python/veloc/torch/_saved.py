@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import os
-import threading
 import types
 import weakref
 from collections.abc import Mapping, Sequence
@@ -22,8 +21,10 @@ from .._restore import restore
 
 #: The region of a checkpoint that is the tensor.
 _REGION = 0
-#: Held over calls that belong together. A collection of garbage in the same thread may come in between.
-_lock = threading.RLock()
+#: Held over calls that belong together: that of the job, as garbage that is collected under it comes here.
+_lock = _hidden.lock
+#: Versions that nobody will read any more: the block, the version, and its key in `_found`.
+_gone: collections.deque[tuple[weakref.ref[_Block], int, Any]] = collections.deque()
 #: Names of checkpoints that no block uses now, and how many there are in all.
 _names: list[str] = []
 _made = 0
@@ -36,8 +37,8 @@ class saved_tensors:
     pass saves it: the copy of device memory is in the order of PyTorch's current stream, and the tensor's own
     memory is free for others as soon as the program needs it no longer.
 
-    Tensors of fewer bytes than `above` stay in memory, as do parameters (leaves that require a gradient), and
-    what is no dense tensor of the host or of CUDA. A tensor that several operations save is stored once.
+    Tensors of fewer bytes than `above` stay in memory, as do parameters (leaves that require a gradient), views of
+    them, and what is no dense tensor of the host or of CUDA. A tensor that several operations save is stored once.
     `bits`, `bound`, `relative` and `lossless` are those of `Job.compress`, for tensors of float32 and float64.
 
     `job` is an open `veloc.Job` without other ranks, best with `ephemeral=True`. Without it, all these contexts
@@ -89,14 +90,11 @@ class saved_tensors:
 
 
 class _Versioned:
-    """A tensor's version, which counts its changes in place, without its memory."""
+    """A tensor's version, which counts its changes in place; `counter` shares it."""
 
-    def __init__(self, tensor: Any) -> None:
-        # It shares the counter, and then has no elements.
-        self._counter = tensor.detach()
-        self._counter.data = tensor.new_empty(0)
-        self.version = tensor._version
-        self._what = f"{tensor.type()} {list(tensor.shape)}"
+    def __init__(self, tensor: Any, counter: Any) -> None:
+        self._counter, self.version = counter, tensor._version
+        self._what = f"{tensor.dtype} {list(tensor.shape)}"
 
     def check(self) -> None:
         """Raises what autograd itself raises of a tensor that has changed; with hooks it does not look."""
@@ -111,17 +109,22 @@ class _Kept(_Versioned):
     """A tensor that stays in memory."""
 
     def __init__(self, tensor: Any) -> None:
-        super().__init__(tensor)
         # Without its graph, which would refer to itself.
         self.tensor = tensor.detach()
+        super().__init__(tensor, self.tensor)
 
 
 class _Stored(_Versioned):
     """A tensor that is a checkpoint: `number` of the block's name."""
 
     def __init__(self, block: _Block, number: int, key: Any, tensor: Any, whole: Any) -> None:
-        super().__init__(tensor)
+        counter = tensor.detach()
+        # Of the tensor it keeps the counter alone.
+        counter.data = tensor.new_empty(0)
+        super().__init__(tensor, counter)
         self._block, self.number, self.key = block, number, key
+        #: The checkpoint was taken.
+        self.is_there = False
         #: What the checkpoint has, and how often the tensor repeats it.
         self.layout = tuple(whole.shape), whole.stride(), whole.dtype, whole.device
         self.shape = tensor.shape
@@ -129,7 +132,8 @@ class _Stored(_Versioned):
         self.storage = StorageWeakRef(tensor.untyped_storage())
 
     def __del__(self) -> None:
-        self._block.gone.append((self.number, self.key))
+        if self.is_there:
+            _gone.append((weakref.ref(self._block), self.number, self.key))
 
 
 class _Block:
@@ -145,8 +149,6 @@ class _Block:
         self._name = b""
         self._next = 0
         self._found: dict[Any, weakref.ref[_Stored]] = {}
-        #: Versions that nobody will read any more, and their keys in `_found`.
-        self.gone: collections.deque[tuple[int, Any]] = collections.deque()
 
     # --- autograd's hooks ---
 
@@ -169,10 +171,11 @@ class _Block:
                 return there
             if not _is_dense(whole):
                 whole = whole.contiguous()
-            self._forget(whole)
+            _forget()
             stored = _Stored(self, self._next, key, tensor, whole)
             self._next += 1
             self._store(stored.number, whole)
+            stored.is_there = True
             self._found[key] = weakref.ref(stored)
         return stored
 
@@ -199,7 +202,9 @@ class _Block:
             type(tensor) is not torch.Tensor
             or tensor.layout is not torch.strided
             or tensor.device.type not in ("cpu", "cuda")
-            or (tensor.is_leaf and tensor.requires_grad)
+            or _is_parameter(tensor)
+            or (tensor._base is not None and _is_parameter(tensor._base))
+            or tensor._is_zerotensor()
             or tensor.is_conj()
             or tensor.is_neg()
             or tensor.is_quantized
@@ -220,14 +225,12 @@ class _Block:
             check(calls.VELOC_Region_compress(_REGION, self._mode, self._bound, self._name))
         check(calls.VELOC_Checkpoint(self._name, number))
 
-    def _forget(self, whole: Any) -> None:
-        """Has what nobody will read any more make room."""
-        calls = self._calls(whole)
-        while self.gone:
-            number, key = self.gone.popleft()
-            restore(calls, (self._name, number), [], consumed=True)
-            if self._found.get(key, lambda: None)() is None:
-                self._found.pop(key, None)
+    def forget(self, number: int, key: Any) -> None:
+        """Has a version that nobody will read any more make room."""
+        if self._job is not None and self._job._end.alive:
+            restore(self._job._calls(), (self._name, number), [], consumed=True)
+        if self._found.get(key, lambda: None)() is None:
+            self._found.pop(key, None)
 
     def _calls(self, whole: Any) -> Library:
         """The library, in the order of the stream in which the tensor is."""
@@ -261,14 +264,29 @@ def _end(job: Job, name: str, leave: Any, process: int) -> None:
     # A forked process has copies of all this, and no job.
     if os.getpid() != process:
         return
-    with _lock:
-        if job._end.alive:
-            calls = job._calls()
-            check(calls.VELOC_Cleanup(name.encode()))
-            check(calls.VELOC_Region_clear(name.encode()))
-        _names.append(name)
-    if leave is not None:
-        leave()
+    try:
+        with _lock:
+            if job._end.alive:
+                calls = job._calls()
+                check(calls.VELOC_Cleanup(name.encode()))
+                check(calls.VELOC_Region_clear(name.encode()))
+            _names.append(name)
+    finally:
+        if leave is not None:
+            leave()
+
+
+def _forget() -> None:
+    """Has all that nobody will read any more, of any block, make room."""
+    while _gone:
+        block, number, key = _gone.popleft()
+        there = block()
+        if there is not None:
+            there.forget(number, key)
+
+
+def _is_parameter(tensor: Any) -> bool:
+    return bool(tensor.is_leaf and tensor.requires_grad)
 
 
 def _is_dense(tensor: Any) -> bool:

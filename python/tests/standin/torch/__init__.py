@@ -1,11 +1,13 @@
 """A stand-in for PyTorch, as far as `veloc.torch` and its tests use it: arrays of NumPy's with a graph."""
 
 import contextlib
+import types
 
 import numpy
 
 __version__ = "stand-in"
-float32, float64, strided = numpy.dtype("float32"), numpy.dtype("float64"), "strided"
+float32, float64, int64, strided = *map(numpy.dtype, ("float32", "float64", "int64")), "strided"
+_C = types.SimpleNamespace(_is_any_autocast_enabled=lambda: False)
 _is_recording = True
 
 
@@ -24,7 +26,7 @@ class _Storage:
 
 
 class Tensor:
-    layout, is_quantized, device = strided, False, _Device("cpu")
+    layout, is_quantized, device, _base = strided, False, _Device("cpu"), None
 
     def __init__(self, array, requires_grad=False, grad_fn=None, counter=None):
         self._array, self.requires_grad, self.grad_fn = array, requires_grad, grad_fn
@@ -92,10 +94,7 @@ class Tensor:
     def is_conj(self):
         return False
 
-    is_neg = is_conj
-
-    def type(self):
-        return "torch.Tensor"
+    is_neg = is_complex = _is_zerotensor = is_conj
 
     def cpu(self):
         return self
@@ -185,6 +184,10 @@ def _recording(wanted):
         yield
     finally:
         _is_recording = before
+
+
+def is_grad_enabled():
+    return _is_recording
 
 
 def no_grad():
