@@ -132,9 +132,8 @@ class _Run:
     def __init__(self, plan: _Plan, state: Sequence[Any], parameters: Sequence[Any], wanted: Sequence[bool]) -> None:
         self.plan, self.parameters, self._wanted = plan, parameters, wanted
         self.state = [part.contiguous() for part in state]
-        #: The step that `state` is before, and the one that the Revolver believes it to be before: a step that a turn
-        #: will compute with its graph is not computed without.
-        self._at = self._believed = 0
+        #: The step that `state` is before.
+        self._at = 0
         self._is_reverse = self._goes_on = False
         self.outputs: list[Any] = []
         if plan.outputs:
@@ -147,7 +146,7 @@ class _Run:
         self.gradients = [torch.zeros_like(part) for part, wants in zip(parameters, wanted) if wants]
         self.last = [torch.empty_like(part) for part in self.state]
         #: A digest of the cotangents with which the backward pass began.
-        self._began = torch.zeros_like(torch.tensor([0], dtype=torch.int64))
+        self._began = torch.tensor([0], dtype=torch.int64)
         lasting: dict[str, Any] = {}
         if plan.directory is not None:
             lasting = {
@@ -223,15 +222,15 @@ class _Run:
     def get_data_location(self, timestep: int) -> list[Any]:
         """Where the state before a step is read to."""
         self.state = [torch.empty_like(part) for part in self.state]
-        self._at = self._believed = timestep
+        self._at = timestep
         outputs = self._with_files()
         # The backward pass has all of them.
         return [*self.state, *(map(torch.empty_like, outputs) if self._is_reverse else outputs)]
 
-    def believe(self, step: int) -> None:
-        """Computes up to the step before this one; this one as it is needed."""
+    def approach(self, step: int) -> None:
+        """Computes the state but one before a step: the last step follows if its state is asked for. A turn computes it
+        with its graph, and need not compute it without."""
         self._advance(step - 1)
-        self._believed = step
 
     def turn(self, step: int) -> None:
         """Takes the adjoint back over a step."""
@@ -346,7 +345,7 @@ class _Forward:
         self._run = weakref.proxy(run)
 
     def apply(self, *, t_start: int, t_end: int) -> None:
-        self._run.believe(t_end)
+        self._run.approach(t_end)
 
 
 class _Reverse:

@@ -106,7 +106,7 @@ const INTERFACES: &str = "# Interfaces\n\n\
       [figures](api/metrics_8h.html), [arrays that survive](api/pmem_8h.html), \
       [constants and types](api/defs_8h.html), [the log of messages](api/veloc-mpi_8h.html) |\n\
     | C++ | [the namespace `veloc`](api/namespaceveloc.html) |\n\
-    | Fortran | the modules [`veloc`](fortran/namespaceveloc.html), which has all of [`veloc_2003`](fortran/namespaceveloc__2003.html), \
+    | Fortran | the modules [`veloc`](fortran/namespaceveloc.html), with all of [`veloc_2003`](fortran/namespaceveloc__2003.html), and \
       [`veloc_schedules`](fortran/namespaceveloc__schedules.html), [`veloc_arrays`](fortran/namespaceveloc__arrays.html), \
       [`veloc_f08`](fortran/namespaceveloc__f08.html), [`veloc_parts`](fortran/namespaceveloc__parts.html). Doxygen \
       writes their names in small letters. A procedure without a sentence does what the function of its name does in \
