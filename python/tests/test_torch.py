@@ -634,7 +634,7 @@ assert not [name for name in os.listdir(folder) if name.endswith(".dat")], os.li
             last.sum().backward()
 
     def test_files_of_other_values(self):
-        """Catches a loop that goes on from states of another model, and a line search that its own files stop."""
+        """Catches a loop that goes on from states of another model, or for another loss, and files that cannot be removed."""
         with tempfile.TemporaryDirectory() as folder:
             text = """
 last, rows = time_loop(step, (zero, zero), [speed], steps=STEPS, slots=8, outputs=True, directory=sys.argv[1])
@@ -652,10 +652,14 @@ rows.sum().backward()
             self.assertNotIn("computation with", self.program(other, folder))
             speed = values(10, requires_grad=True)
             place = pathlib.Path(folder) / "own"
-            for factor in 1, 2:
-                last = None
-                gc.collect()
-                last = self.loop(self.wave, values(10) * factor, [speed], directory=place)
+            last = self.loop(self.wave, values(10), [speed], directory=place)
+            del last
+            gc.collect()
+            with self.assertRaisesRegex(veloc.Error, "computation with"):
+                self.loop(self.wave, values(10) * 2, [speed], directory=place)
+            gc.collect()
+            veloc.torch.discard(place)
+            last = self.loop(self.wave, values(10) * 2, [speed], directory=place)
             last.sum().backward()
             self.assertIsNotNone(speed.grad)
             del last

@@ -18,10 +18,6 @@ from .._library import Error
 from .._options import Value
 from ..revolve import Revolver
 
-#: Loops with files that this process has begun: a new one of the same name begins anew.
-_begun: weakref.WeakValueDictionary[tuple[str, str], _Run] = weakref.WeakValueDictionary()
-_unfinished: set[tuple[str, str]] = set()
-
 
 def time_loop(
     step: Callable[..., Any],
@@ -50,9 +46,8 @@ def time_loop(
 
     With `directory` the states are files, too, and the adjoint every `adjoint_distance` steps (default: a twentieth
     of all). A program that was killed calls `time_loop` and `backward` again, and they compute what is left. `name`
-    tells loops in one directory apart. The files are those of the values in `state` and `parameters`: with others,
-    a loop that was killed is an error. In one process, a loop whose backward pass never ran gives way to the next
-    of its name.
+    tells loops in one directory apart. The files are those of the values in `state` and `parameters`: a loop with
+    other values that finds them is an error, until `discard` removes them.
 
     `job` and `options` are those of `veloc.revolve.Revolver`. Where no gradient is asked for, the loop just runs.
     """
@@ -84,7 +79,8 @@ def time_loop(
 def discard(
     directory: str | os.PathLike[str], name: str = "loop", options: Mapping[str, Value] | None = None
 ) -> None:
-    """Removes the files of a loop that was killed, so that the next one of this name begins anew."""
+    """Removes the files of a loop that was killed, or whose backward pass never came: the next one of this name begins
+    anew."""
     Revolver(None, None, None, 1, 1, name=name, directory=directory, options=options).discard()
 
 
@@ -154,7 +150,6 @@ class _Run:
                 "tag": _digest([*self.state, *parameters], f"{plan.outputs} {len(self.state)} {plan.row}"),
                 "adjoint": [*self.cotangents, *self.gradients, *self.last, *self.outputs, self._began],
             }
-            self._give_way()
         # One that nobody else sees gets a name of its own.
         is_seen = plan.directory is not None or plan.more["job"] is not None
         self._revolver = Revolver(
@@ -168,18 +163,6 @@ class _Run:
             **plan.more,
         )
         weakref.finalize(self, _drop, self._revolver, plan.directory is not None, os.getpid())
-        if plan.directory is not None:
-            _begun[self._key] = self
-            _unfinished.add(self._key)
-
-    @property
-    def _key(self) -> tuple[str, str]:
-        return os.path.abspath(os.fspath(self.plan.directory or "")), self.plan.name
-
-    def _give_way(self) -> None:
-        """Removes what a loop of this process has left that nobody will go on with."""
-        if self._key in _unfinished and self._key not in _begun:
-            discard(self.plan.directory or "", self.plan.name, self.plan.more["options"])
 
     # --- the passes ---
 
@@ -209,8 +192,6 @@ class _Run:
             part.copy_(given)
         self._is_reverse = True
         self._revolver.apply_reverse()
-        if self.plan.directory is not None:
-            _unfinished.discard(self._key)
 
     # --- what the Revolver asks for ---
 

@@ -227,7 +227,7 @@ class _Block:
 
     def forget(self, number: int, key: Any) -> None:
         """Has a version that nobody will read any more make room."""
-        if self._job is not None and self._job._end.alive:
+        if self._job is not None and self._job._end.alive and os.getpid() == self._process:
             restore(self._job._calls(), (self._name, number), [], consumed=True)
         if self._found.get(key, lambda: None)() is None:
             self._found.pop(key, None)
