@@ -353,6 +353,38 @@ int VELOC_Mem_compress(int id, int mode, double bound);
 int VELOC_Mem_may_compress(int id, int may);
 
 /**
+ * Says which part of an array a region is, so that another number of processes can restore it.
+ *
+ * Each process of a job protects a block of an array: a range of indices in each of one to three
+ * dimensions, in C's order (the last index changes fastest), without halo. The blocks of all
+ * processes make up the array. Checkpoints remember how it was cut. A job of any number of
+ * processes then finds such a version in persistent (VELOC_Restart_test), and VELOC_Restart gives
+ * each process the block that it says it has. Regions of which nothing is said have to be alike
+ * on all processes. It ends with the region's protection.
+ *
+ * A checkpoint with such a region has one more, -2147483648 + 1048578 (-2146435070).
+ *
+ * @param id            the region, which is protected, with as many bytes as the block
+ * @param dimensions    1 to 3; 0: the region is no part of an array any more
+ * @param global_sizes  elements of the array in each dimension
+ * @param offsets       elements before the block in each dimension
+ * @param sizes         elements of the block in each dimension; they may be 0
+ * @param element_size  bytes of an element
+ * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region, it is an object or has another
+ *         size, a pointer is NULL, or the block does not lie in the array
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `global_sizes`, `offsets` and `sizes` are NULL or point to `dimensions` numbers each.
+ */
+int VELOC_Mem_decompose(int id,
+                        int dimensions,
+                        const size_t *global_sizes,
+                        const size_t *offsets,
+                        const size_t *sizes,
+                        size_t element_size);
+
+/**
  * Ends the protection of a region. Earlier checkpoints keep the region.
  *
  * @param id  the region

@@ -14,6 +14,7 @@ use client::terms::{Encoding, Terms};
 use compression::{Bits, Bound};
 use engine::deferred::Release;
 use errors::{Error, ErrorKind, Result};
+use format::subarray::{Subarray, DIMENSIONS};
 use policy::capture::{Capture, ROWS};
 
 /// Bytes that a guard has for the reason of a failure, the final NUL included.
@@ -212,10 +213,8 @@ fn protect(
     status("VELOC_Mem_protect", || {
         let terms = Terms {
             read_only: flags == VELOC_Flags::VELOC_READ_ONLY as c_uint,
-            capture: None,
             release: release.map(|routine| Arc::new(routine) as Arc<dyn Release>),
-            encoding: None,
-            may_compress: false,
+            ..Terms::default()
         };
         let address = ptr as u64;
         with_client(|client| {
@@ -359,6 +358,65 @@ pub(super) fn compression(id: c_int, mode: c_int, bound: f64) -> Result<Option<E
 pub extern "C" fn VELOC_Mem_may_compress(id: c_int, may: c_int) -> c_int {
     status("VELOC_Mem_may_compress", || {
         with_client(|client| client.protecting().set_may_compress(id, may != 0))
+    })
+}
+
+/// Says which part of an array a region is, so that another number of processes can restore it.
+///
+/// Each process of a job protects a block of an array: a range of indices in each of one to three
+/// dimensions, in C's order (the last index changes fastest), without halo. The blocks of all
+/// processes make up the array. Checkpoints remember how it was cut. A job of any number of
+/// processes then finds such a version in persistent (VELOC_Restart_test), and VELOC_Restart gives
+/// each process the block that it says it has. Regions of which nothing is said have to be alike
+/// on all processes. It ends with the region's protection.
+///
+/// A checkpoint with such a region has one more, -2147483648 + 1048578 (-2146435070).
+///
+/// @param id            the region, which is protected, with as many bytes as the block
+/// @param dimensions    1 to 3; 0: the region is no part of an array any more
+/// @param global_sizes  elements of the array in each dimension
+/// @param offsets       elements before the block in each dimension
+/// @param sizes         elements of the block in each dimension; they may be 0
+/// @param element_size  bytes of an element
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region, it is an object or has another
+///         size, a pointer is NULL, or the block does not lie in the array
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `global_sizes`, `offsets` and `sizes` are NULL or point to `dimensions` numbers each.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Mem_decompose(
+    id: c_int,
+    dimensions: c_int,
+    global_sizes: *const usize,
+    offsets: *const usize,
+    sizes: *const usize,
+    element_size: usize,
+) -> c_int {
+    status("VELOC_Mem_decompose", || {
+        let about = |error: Error| error.within(format!("region {id}"));
+        let part = match usize::try_from(dimensions) {
+            Ok(0) => None,
+            Ok(n @ 1..=DIMENSIONS) => {
+                // SAFETY: the caller's promise.
+                let lists =
+                    unsafe { (entries(global_sizes, n), entries(offsets, n), entries(sizes, n)) };
+                let numbers = |list: Result<&[usize]>| -> Result<Vec<u64>> {
+                    Ok(list.map_err(about)?.iter().map(|number| *number as u64).collect())
+                };
+                let (global, offsets) = (numbers(lists.0)?, numbers(lists.1)?);
+                let sizes = numbers(lists.2)?;
+                let part = Subarray::new(&global, &offsets, &sizes, element_size as u64);
+                Some(part.map_err(about)?)
+            }
+            _ => {
+                return Err(about(Error::invalid(format!(
+                    "an array has 1 to {DIMENSIONS} dimensions, not {dimensions}"
+                ))))
+            }
+        };
+        with_client(|client| client.protecting().set_subarray(id, part))
     })
 }
 

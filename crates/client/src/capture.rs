@@ -9,7 +9,7 @@ use super::guards::look_at;
 use super::memory::CallMemory;
 use super::messages::Packed;
 use super::protection::Protection;
-use super::regions::Protected;
+use super::regions::{Group, Protected};
 use super::way::Ways;
 use super::Selection;
 use catalog::MESSAGES;
@@ -17,6 +17,7 @@ use device::PAGEABLE;
 use engine::place::Place;
 use engine::{Engine, Open};
 use errors::Result;
+use format::subarray;
 use policy::capture::Capture;
 
 /// The places that a call has captured.
@@ -26,7 +27,27 @@ pub(super) struct Captured {
     _written: Vec<WrittenBytes>,
     _log: Option<Packed>,
     _table: Option<Vec<u8>>,
+    _subarrays: Option<Vec<u8>>,
     _encoded: Vec<Encoded>,
+}
+
+/// The table of subarrays, where there are some and the checkpoint does not have it yet.
+fn table_of_subarrays(engine: &Engine, regions: &Group, open: &Open) -> Option<Vec<u8>> {
+    let is_there = open.regions.iter().any(|region| region.id == subarray::REGION);
+    let mut table: Vec<_> = regions.subarrays().collect();
+    if is_there || table.is_empty() {
+        return None;
+    }
+    if table.len() > subarray::MOST {
+        let text = format!(
+            "of {} subarrays (VELOC_Mem_decompose) a checkpoint says {}: it can be restored by as many processes alone",
+            table.len(),
+            subarray::MOST
+        );
+        engine.files().warnings().once(text);
+        table.truncate(subarray::MOST);
+    }
+    Some(subarray::encode(&table))
 }
 
 /// What a capture uses.
@@ -130,6 +151,10 @@ impl Taking<'_> {
                 places.push(log.chunk(nth)?);
             }
         }
+        let subarrays = table_of_subarrays(engine, regions, open).filter(|_| !marked);
+        if let Some(table) = &subarrays {
+            places.push(Place::plain(subarray::REGION, table.as_ptr(), table.len()));
+        }
         let is_first = open.regions.is_empty() && engine.config().incremental && !marked;
         let table = match is_first.then(|| (open.name.clone(), open.version)) {
             Some((name, version)) => {
@@ -162,6 +187,7 @@ impl Taking<'_> {
             _written: written,
             _log: log,
             _table: table,
+            _subarrays: subarrays,
             _encoded: encoded,
         }))
     }

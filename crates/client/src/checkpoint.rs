@@ -254,7 +254,7 @@ impl Client {
     /// Ends a restart that is still open. In upstream `VELOC_Restart_end` does nothing, and an
     /// application that leaves it out must not be left without checkpoints.
     pub(super) fn end_open_restart(&mut self) {
-        if let Phase::Restart { restoring } = &self.phase {
+        if let Phase::Restart { restoring, .. } = &self.phase {
             let (name, version) = (&restoring.name, restoring.version);
             self.engine.telemetry().degrade(
                 "restart",

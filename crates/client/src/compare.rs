@@ -65,7 +65,7 @@ impl Marked<'_> {
     }
 
     fn compare_open(&self) -> Result<Vec<Difference>> {
-        let Phase::Restart { restoring } = &self.client.phase else { return Ok(Vec::new()) };
+        let Phase::Restart { restoring, .. } = &self.client.phase else { return Ok(Vec::new()) };
         let Client { engine, protection, .. } = &*self.client;
         let largest = restoring.regions.iter().map(|region| region.size).max().unwrap_or(0);
         let (mut stored, mut own) = (zeros(largest.min(PIECE))?, zeros(largest.min(PIECE))?);

@@ -41,7 +41,7 @@ impl Marked<'_> {
             Err(error) => return Err(error),
         }
         let is_marked = match &self.client.phase {
-            Phase::Restart { restoring } => restoring.mark.is_some(),
+            Phase::Restart { restoring, .. } => restoring.mark.is_some(),
             _ => false,
         };
         self.client.restart_end(false)?;

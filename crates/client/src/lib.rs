@@ -10,7 +10,7 @@
 //! | `capture`, `way`, `guards` | captures what is protected, in which way, and what can hardly be meant |
 //! | `deltas`, `incremental` | what has changed, in place of whole regions |
 //! | `encoding` | encoded bytes, in place of whole regions |
-//! | `opening`, `recovering` | opens a checkpoint on all processes, and copies it back |
+//! | `opening`, `recovering`, `distributed` | opens a checkpoint on all processes, and copies it back; also from the files of other ranks |
 //! | [`marked`], `discard`, [`compare`] | checkpoints whose versions a caller manages; [`versions`]: what is there of them |
 //! | [`hints`] | the order of the next reads |
 //! | [`callbacks`] | what the application does for the library |
@@ -33,6 +33,7 @@ mod capture;
 mod checkpoint;
 mod deltas;
 mod discard;
+mod distributed;
 mod encoding;
 mod guards;
 mod incremental;
@@ -227,7 +228,9 @@ impl Client {
                 self.deltas.end(false);
                 self.not_taken();
             }
-            Phase::Restart { restoring } => self.engine.restores().end_restore(restoring, false),
+            Phase::Restart { restoring, .. } => {
+                self.engine.restores().end_restore(restoring, false)
+            }
         }
     }
 
@@ -237,7 +240,7 @@ impl Client {
     pub fn cleanup(&mut self, name: &str) -> Result<()> {
         names::validate_name(name)?;
         self.protection.under_way.check_not_held(name, format_args!("what is stored as"))?;
-        if let Phase::Restart { restoring } = &self.phase {
+        if let Phase::Restart { restoring, .. } = &self.phase {
             if restoring.name == name {
                 return Err(Error::invalid(format!(
                     "\"{name}\" cannot be cleaned up during its own restart: end that first (VELOC_Restart_end)"

@@ -54,7 +54,7 @@ impl Marked<'_> {
     pub fn read(&mut self, name: &str, version: i32) -> Result<bool> {
         self.open_own(name, version)?;
         let (is_marked, read) = match &self.client.phase {
-            Phase::Restart { restoring } => match restoring.mark {
+            Phase::Restart { restoring, .. } => match restoring.mark {
                 None => (false, Ok(())),
                 Some(mark) => {
                     let protected = self.client.protection.regions.of(name);
@@ -89,7 +89,7 @@ impl Marked<'_> {
         // Memory that is restored again and again is checked once.
         let recovered =
             self.client.recover_checked(&Selection::All, in_order, ProtectedMemory::was_writable);
-        let Phase::Restart { restoring } = self.client.phase.take() else {
+        let Phase::Restart { restoring, .. } = self.client.phase.take() else {
             return recovered;
         };
         self.client.engine.restores().end_restore_expecting(restoring, recovered.is_ok(), next);
@@ -100,7 +100,7 @@ impl Marked<'_> {
         names::validate(name, version).and_then(|()| self.client.phase.must_be_idle())?;
         let part_of = |id| self.client.protection.regions.of(name).part(id);
         let restoring = self.client.engine.restores().begin_restore(name, version, part_of)?;
-        self.client.phase = Phase::Restart { restoring };
+        self.client.phase = Phase::Restart { restoring, distribution: None };
         Ok(())
     }
 }

@@ -1,18 +1,24 @@
 //! Opens a checkpoint for recovery on all processes, or on none.
 
-use super::recovering::{Prepared, Recovering};
+use super::recovering::{zeros, Prepared, Recovering};
 use super::Selection;
-use collective::one_run::of_several_runs;
-use collective::Search;
+use collective::one_run::{of_several_runs, Nearest};
+use collective::{Distribution, Search};
+use engine::place::Place;
 use engine::restore::Restoring;
-use errors::{ErrorKind, Result};
+use errors::{Error, ErrorKind, Result};
 use format::identity::Identity;
+use format::subarray::{self, Subarray};
 
 /// A checkpoint that is about to be open for recovery.
 pub(super) struct BegunRestore {
     pub restoring: Restoring,
     /// Where a restart copies to, or why it cannot; `None` if the checkpoint is only opened.
     pub prepared: Result<Option<Prepared>>,
+    /// Parts of arrays are read from the files of several ranks.
+    pub distribution: Option<Distribution>,
+    /// It has other parts of arrays than this process has now.
+    differs: bool,
 }
 
 /// What opening a checkpoint uses.
@@ -39,10 +45,16 @@ impl Opening<'_> {
             }
         };
         let any = Identity::UNKNOWN;
+        let parts = self.recovering.protection.regions.of(name).subarrays().next();
+        let has_parts = parts.is_some() && of.is_none() && proper.is_ok();
         let mut begun =
             proper.clone().and_then(|()| self.begin_one(name, version, of, copied, any));
+        let is_foreign = match &begun {
+            Ok(begun) => begun.differs,
+            Err(error) => error.kind() == ErrorKind::OtherJob,
+        };
         // Each process rebuilds its own file only.
-        let own = proper.is_ok() && other.is_none();
+        let own = proper.is_ok() && other.is_none() && !(has_parts && is_foreign);
         let why = match self.search.make_good(name, version, own, begun.is_ok()) {
             Ok(None) => None,
             Ok(Some(Ok(()))) => {
@@ -54,9 +66,18 @@ impl Opening<'_> {
             Ok(Some(Err(why))) | Err(why) => Some(why),
         };
         let nearest = begun.as_ref().ok().map(|begun| begun.restoring.identity);
-        match self.search.is_of_one_run(name, nearest) {
-            Ok(true) => {}
-            Ok(false) => {
+        let elsewhere = match &begun {
+            Ok(begun) => begun.differs,
+            Err(error) => matches!(error.kind(), ErrorKind::OtherJob | ErrorKind::NotFound),
+        };
+        match self.search.compare(name, nearest, has_parts && elsewhere) {
+            Ok(Nearest::OfOneRun) => {}
+            Ok(Nearest::Elsewhere) => {
+                let failed = begun.as_ref().err().cloned();
+                end(begun);
+                return self.open_distributed(name, version, copied, proper, failed);
+            }
+            Ok(Nearest::OfSeveralRuns) => {
                 // A process that has found nothing keeps its reason.
                 let failed = begun.as_ref().err().cloned();
                 end(begun);
@@ -127,14 +148,94 @@ impl Opening<'_> {
             engine.restores().end_restore(restoring, false);
             return Err(error);
         }
+        let differs = match self.has_other_parts(&restoring) {
+            Ok(differs) => differs,
+            Err(error) => {
+                engine.restores().end_restore(restoring, false);
+                return Err(error);
+            }
+        };
         let prepare =
-            |copied: &Selection| self.recovering.prepare(&restoring, copied, |_, _| false);
-        let mut prepared = copied.map(prepare).transpose();
+            |copied: &Selection| self.recovering.prepare(&restoring, None, copied, |_, _| false);
+        let mut prepared = copied.filter(|_| !differs).map(prepare).transpose();
         if let (true, Ok(Some(prepared))) = (agrees, &mut prepared) {
             // The processes exchange what they have found.
             prepared.leave();
         }
-        Ok(BegunRestore { restoring, prepared })
+        Ok(BegunRestore { restoring, prepared, distribution: None, differs })
+    }
+
+    /// Whether a checkpoint has other parts of arrays than this process has now.
+    fn has_other_parts(&self, restoring: &Restoring) -> Result<bool> {
+        let Recovering { engine, protection, .. } = self.recovering;
+        let regions = protection.regions.of(&restoring.name);
+        let table = restoring.regions.iter().find(|region| region.id == subarray::REGION);
+        let Some(table) = table.filter(|_| regions.subarrays().next().is_some()) else {
+            return Ok(false);
+        };
+        let mut bytes = zeros(table.size.min(subarray::LONGEST))?;
+        let place = Place::plain(table.id, bytes.as_mut_ptr(), bytes.len());
+        engine.restores().recover(restoring, &[place], false)?;
+        let stored = subarray::decode(&bytes)?;
+        let is_other = |(id, part): (i32, Subarray)| {
+            stored.iter().any(|(of, stored)| *of == id && *stored != part)
+        };
+        Ok(regions.subarrays().any(is_other))
+    }
+
+    /// Opens a checkpoint whose arrays other ranks have cut otherwise. `failed`: why this process has not found its own.
+    /// Collective.
+    fn open_distributed(
+        &self,
+        name: &str,
+        version: i32,
+        copied: Option<&Selection>,
+        proper: Result<()>,
+        failed: Option<Error>,
+    ) -> Result<BegunRestore> {
+        let distribution = self.search.distribution(name, version);
+        let begun = proper
+            .and(distribution)
+            .and_then(|distribution| self.begin_distributed(name, version, copied, distribution));
+        let ready = match &begun {
+            Ok(BegunRestore { prepared: Ok(_), .. }) => Ok(()),
+            Ok(BegunRestore { prepared: Err(error), .. }) | Err(error) => Err(error.clone()),
+        };
+        let ready = ready.map_err(|error| match failed {
+            Some(failed) => failed.followed_by(format!("nor from the files of all ranks: {error}")),
+            None => error,
+        });
+        if let Err(error) = self.search.all_or_none(ready) {
+            if let Ok(begun) = begun {
+                self.recovering.engine.restores().end_restore(begun.restoring, false);
+            }
+            return Err(error);
+        }
+        begun
+    }
+
+    /// Opens the file that has what all ranks have alike, and finds where this process's parts go.
+    fn begin_distributed(
+        &self,
+        name: &str,
+        version: i32,
+        copied: Option<&Selection>,
+        distribution: Distribution,
+    ) -> Result<BegunRestore> {
+        let Recovering { engine, protection, .. } = self.recovering;
+        // Most processes have compared this one's bytes.
+        let rank = engine.files().places().rank() % distribution.ranks();
+        let files = engine.files().in_persistent(rank).of_run(distribution.identity);
+        let part_of = |id| protection.regions.of(name).part(id);
+        let restoring = engine.restores().begin_restore_in(files, name, version, part_of)?;
+        let prepare = |copied: &Selection| {
+            self.recovering.prepare(&restoring, Some(&distribution), copied, |_, _| false)
+        };
+        let mut prepared = copied.map(prepare).transpose();
+        if let Ok(Some(prepared)) = &mut prepared {
+            prepared.leave();
+        }
+        Ok(BegunRestore { restoring, prepared, distribution: Some(distribution), differs: true })
     }
 
     /// Finds the copy of a run that all processes have one of. Collective.

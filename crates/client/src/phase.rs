@@ -1,6 +1,7 @@
 //! What is open, and what may be done then.
 
 use super::routed::RoutedFile;
+use collective::Distribution;
 use engine::restore::Restoring;
 use engine::{Engine, Open};
 use errors::{Error, Result};
@@ -14,8 +15,8 @@ pub(super) enum Phase {
     Idle,
     /// A checkpoint; `routed`: of a file of the application's own, `failed`: regions that were asked for could not be captured.
     Checkpoint { open: Open, routed: Option<RoutedFile>, failed: bool },
-    /// A restart.
-    Restart { restoring: Restoring },
+    /// A restart; with `distribution` of parts of arrays from the files of several ranks.
+    Restart { restoring: Restoring, distribution: Option<Distribution> },
 }
 
 impl Phase {
@@ -33,7 +34,7 @@ impl Phase {
                 "checkpoint \"{}\" version {} is open: end it first (VELOC_Checkpoint_end)",
                 open.name, open.version
             ))),
-            Phase::Restart { restoring } => Err(Error::invalid(format!(
+            Phase::Restart { restoring, .. } => Err(Error::invalid(format!(
                 "the restart of \"{}\" version {} is open: end it first (VELOC_Restart_end)",
                 restoring.name, restoring.version
             ))),
@@ -78,8 +79,16 @@ impl Phase {
     /// The restart that is open.
     pub(super) fn restoring(&self) -> Result<&Restoring> {
         match self {
-            Phase::Restart { restoring } => Ok(restoring),
+            Phase::Restart { restoring, .. } => Ok(restoring),
             _ => Err(Error::invalid("there is no open restart (VELOC_Restart_begin)")),
+        }
+    }
+
+    /// The distribution of the arrays of the restart that is open, if they are read from the files of several ranks.
+    pub(super) fn distribution(&self) -> Option<&Distribution> {
+        match self {
+            Phase::Restart { distribution, .. } => distribution.as_ref(),
+            _ => None,
         }
     }
 
@@ -89,7 +98,7 @@ impl Phase {
         match self {
             Phase::Idle => span,
             Phase::Checkpoint { open, .. } => span.of(&open.name, open.version),
-            Phase::Restart { restoring } => span.of(&restoring.name, restoring.version),
+            Phase::Restart { restoring, .. } => span.of(&restoring.name, restoring.version),
         }
     }
 }

@@ -19,6 +19,7 @@ use device::Pointer;
 use engine::Engine;
 use errors::{Error, Result};
 use format::names;
+use format::subarray::Subarray;
 use os::access;
 use policy::capture::Capture;
 
@@ -107,7 +108,7 @@ impl Protecting<'_> {
         mut region: ProtectedMemory,
     ) -> Result<ProtectedMemory> {
         group.map_or(Ok(()), names::validate_name)?;
-        self.check_id(id)?;
+        self.check_id(group, id)?;
         if self.protection.under_way.holds(group) {
             self.check_protects(group, id, &Protected::Memory(region.clone()))?;
         }
@@ -151,7 +152,7 @@ impl Protecting<'_> {
         object: Arc<dyn Object>,
     ) -> Result<()> {
         group.map_or(Ok(()), names::validate_name)?;
-        self.check_id(id)?;
+        self.check_id(group, id)?;
         let object = Protected::Object(object);
         self.check_protects(group, id, &object)?;
         self.protection.regions.group_mut(group).protect(id, object);
@@ -178,7 +179,8 @@ impl Protecting<'_> {
     }
 
     /// Refuses an id of the library's regions. Without a log, the log's ids are the application's.
-    fn check_id(&self, id: i32) -> Result<()> {
+    fn check_id(&self, group: Option<&str>, id: i32) -> Result<()> {
+        self.protection.regions.get(group).map_or(Ok(()), |group| group.check_id(id))?;
         if self.engine.config().incremental {
             deltas::check_id(id)?;
         }
@@ -205,6 +207,14 @@ impl Protecting<'_> {
     /// There is no such region.
     pub fn set_may_compress(&mut self, id: i32, may: bool) -> Result<()> {
         self.protection.regions.group_mut(None).set_may_compress(id, may)
+    }
+
+    /// Says which part of an array a region is; `None`: of none (`VELOC_Mem_decompose`).
+    ///
+    /// # Errors
+    /// There is no such region, it is an object or has another length, or a region has the id of the table.
+    pub fn set_subarray(&mut self, id: i32, part: Option<Subarray>) -> Result<()> {
+        self.protection.regions.group_mut(None).set_subarray(id, part)
     }
 
     /// Has a region encoded; `None`: it is not (`VELOC_Mem_compress`).

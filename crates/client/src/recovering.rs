@@ -4,19 +4,22 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::callbacks::Object;
+use super::distributed::{self, ArrayPlace};
 use super::encoding::{Buffers, Encoded};
 use super::guards::look_at_size;
 use super::memory::CallMemory;
 use super::messages::{is_chunk, MessageLog};
 use super::protection::Protection;
-use super::regions::{check_writable, Protected, ProtectedMemory};
+use super::regions::{check_writable, Group, Protected, ProtectedMemory};
 use super::Selection;
 use catalog::{Part, Region, MESSAGES};
+use collective::Distribution;
 use device::Current;
 use engine::place::Place;
 use engine::restore::Restoring;
 use engine::Engine;
 use errors::{Error, ErrorKind, Result};
+use format::subarray::{self, Subarray};
 
 /// The memory and the objects that regions are copied back to.
 pub(super) struct Prepared {
@@ -27,6 +30,8 @@ pub(super) struct Prepared {
     messages: Option<(MessageLog, Vec<u8>)>,
     /// Encoded regions, and the memory that they are decoded to once all bytes are there.
     encoded: Vec<(Place, Encoded)>,
+    /// Parts of arrays that are read from the files of several ranks.
+    arrays: Vec<ArrayPlace>,
     /// The device's context, until the bytes are there.
     inside: Option<Current>,
     /// Copies stand in the order of the application's stream.
@@ -57,10 +62,12 @@ pub(super) struct Recovering<'a> {
 }
 
 impl Recovering<'_> {
-    /// Finds the memory and the objects that regions are to be copied back to.
+    /// Finds the memory and the objects that regions are to be copied back to: of a `distribution`, parts of arrays from
+    /// the files of several ranks, and the rest from the one that is open.
     pub(super) fn prepare(
         &self,
         restoring: &Restoring,
+        distribution: Option<&Distribution>,
         selection: &Selection,
         known: impl Fn(&ProtectedMemory, u64) -> bool,
     ) -> Result<Prepared> {
@@ -84,6 +91,7 @@ impl Recovering<'_> {
         let (mut places, mut of_host) = (Vec::new(), Vec::new());
         let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
         let mut encoded = Vec::new();
+        let mut arrays = Vec::new();
         // The message log of another rank is of no use to this one.
         let mut messages: Option<(MessageLog, Vec<u8>)> = None;
         let is_own =
@@ -114,6 +122,22 @@ impl Recovering<'_> {
             };
             if let Some(marker) = regions.marker().filter(|_| restoring.mark == Some(region.id)) {
                 read_by(marker)?;
+                continue;
+            }
+            if region.id == subarray::REGION && regions.get(region.id).is_none() {
+                continue;
+            }
+            let array = distribution.and_then(|one| one.parts(region.id).next());
+            if let Some((_, part)) = array {
+                let wanted = wanted_part(region.id, regions, &part)
+                    .map_err(|error| error.within(about("restoring".to_owned())))?;
+                let (memory, part) = wanted;
+                let place = call.place(region.id, memory, memory.len);
+                let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
+                if place.part == Part::Host && !known(memory, memory.len) {
+                    of_host.push((region.id, memory, memory.len));
+                }
+                arrays.push(ArrayPlace { place, part });
                 continue;
             }
             let Some(protected) = regions.get(region.id) else {
@@ -162,7 +186,7 @@ impl Recovering<'_> {
         check_writable(&of_host).map_err(|error| error.within(about("restoring".to_owned())))?;
         self.judge_lacking(restoring, selection)?;
         let inside = call.into_inside();
-        Ok(Prepared { places, objects, messages, encoded, inside, in_order: false })
+        Ok(Prepared { places, objects, messages, encoded, arrays, inside, in_order: false })
     }
 
     /// Warns of selected regions that are protected and that the checkpoint does not have.
@@ -193,12 +217,23 @@ impl Recovering<'_> {
         Ok(())
     }
 
-    /// Copies regions of a checkpoint back to where they were prepared to go.
-    pub(super) fn recover(&self, restoring: &Restoring, prepared: &mut Prepared) -> Result<()> {
+    /// Copies regions of a checkpoint back to where they were prepared to go, those that are parts of arrays as the
+    /// `distribution` says.
+    pub(super) fn recover(
+        &self,
+        restoring: &Restoring,
+        distribution: Option<&Distribution>,
+        prepared: &mut Prepared,
+    ) -> Result<()> {
         let about = |text: String| {
             format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
         };
         self.engine.restores().recover(restoring, &prepared.places, prepared.in_order)?;
+        if let Some(distribution) = distribution {
+            let of = (&*restoring.name, restoring.version);
+            let read = distributed::read(self.engine, distribution, of, &prepared.arrays);
+            read.map_err(|error| error.within(about("restoring".to_owned())))?;
+        }
         prepared
             .encoded
             .iter()
@@ -236,6 +271,36 @@ impl Recovering<'_> {
         }
         log.read(bytes, self.protection.regions.of(&restoring.name))
     }
+}
+
+/// The memory of a region, and the part that this process wants of the array that it is a part of, as the checkpoint
+/// has that.
+///
+/// # Errors
+/// The process does not say which part it wants, or wants one of another array.
+fn wanted_part<'a>(
+    id: i32,
+    regions: &'a Group,
+    stored: &Subarray,
+) -> Result<(&'a ProtectedMemory, Subarray)> {
+    let memory = match regions.get(id) {
+        Some(Protected::Memory(memory)) => Some(memory),
+        Some(Protected::Object(_)) | None => None,
+    };
+    let Some((memory, part)) = memory.and_then(|memory| Some((memory, memory.part_of_array()?)))
+    else {
+        return Err(Error::invalid(format!(
+            "region {id} is a part of an array that several ranks share: protect this process's part, and say which it \
+             is (VELOC_Mem_decompose)"
+        )));
+    };
+    if part.array != stored.array {
+        return Err(Error::invalid(format!(
+            "region {id} is a part of an array of {}, and here of one of {} (VELOC_Mem_decompose)",
+            stored.array, part.array
+        )));
+    }
+    Ok((memory, part))
 }
 
 /// A buffer of `len` zero bytes.

@@ -12,6 +12,7 @@ use catalog::{Part, Region};
 use compression::encoded_len;
 use errors::{Error, ErrorKind, Result};
 use format::mark;
+use format::subarray::{self, Subarray};
 use os::access::{self, Mappings};
 use policy::capture::Capture;
 
@@ -90,6 +91,11 @@ impl ProtectedMemory {
     pub(crate) fn asked(&self) -> Option<Compression> {
         let element = float_of(self.element)?;
         self.terms.encoding.map(|way| Compression { element, way })
+    }
+
+    /// The part of an array that it is. `None` also where it has another length now.
+    pub(crate) fn part_of_array(&self) -> Option<Subarray> {
+        self.terms.subarray.filter(|part| part.len() == self.len)
     }
 
     /// How it may be encoded although nobody has asked for it.
@@ -298,6 +304,7 @@ impl Group {
             new.terms.capture = old.terms.capture;
             new.terms.may_compress = old.terms.may_compress;
             new.terms.encoding = old.terms.encoding;
+            new.terms.subarray = old.terms.subarray;
             if self.uses.get() == 0 {
                 new.earlier = match old.earlier {
                     earlier if old.address == new.address => earlier,
@@ -392,6 +399,49 @@ impl Group {
         }
     }
 
+    /// Says which part of an array a region is; `None`: of none.
+    ///
+    /// # Errors
+    /// There is no such region, it is an object or has another length, or a region has the id of the table.
+    pub fn set_subarray(&mut self, id: i32, part: Option<Subarray>) -> Result<()> {
+        if self.by_id.contains_key(&subarray::REGION) {
+            return Err(table_id());
+        }
+        match self.by_id.get_mut(&id) {
+            None => Err(unknown(id)),
+            Some(Protected::Object(_)) => {
+                Err(Error::invalid(format!("region {id} is an object, and no part of an array")))
+            }
+            Some(Protected::Memory(memory)) => match part.filter(|part| part.len() != memory.len) {
+                Some(part) => Err(Error::invalid(format!(
+                    "region {id} has {} bytes, and a subarray of {part} has {}",
+                    memory.len,
+                    part.len()
+                ))),
+                None => {
+                    memory.terms.subarray = part;
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// The regions that are parts of arrays. One that was protected again with another length is none.
+    pub(crate) fn subarrays(&self) -> impl Iterator<Item = (i32, Subarray)> + '_ {
+        self.iter().filter_map(|(id, region)| match region {
+            Protected::Memory(memory) => memory.part_of_array().map(|part| (id, part)),
+            Protected::Object(_) => None,
+        })
+    }
+
+    /// Refuses a region with the id of the table of subarrays, where there is one.
+    pub(crate) fn check_id(&self, id: i32) -> Result<()> {
+        match id == subarray::REGION && self.subarrays().next().is_some() {
+            true => Err(table_id()),
+            false => Ok(()),
+        }
+    }
+
     /// Has a region encoded; `None`: it is not, and may not be.
     ///
     /// # Errors
@@ -478,6 +528,13 @@ impl Group {
         }
         Ok(selected)
     }
+}
+
+fn table_id() -> Error {
+    Error::invalid(format!(
+        "region {}: the library uses this id itself with VELOC_Mem_decompose; take another",
+        subarray::REGION
+    ))
 }
 
 fn unknown(id: i32) -> Error {

@@ -7,6 +7,7 @@ use super::recovering::{Prepared, Recovering};
 use super::regions::{Group, Protected, ProtectedMemory};
 use super::{Client, Phase, Selection};
 use catalog::Region;
+use collective::Distribution;
 use errors::{Error, ErrorKind, Result};
 use format::names;
 use trace::Activity;
@@ -26,7 +27,8 @@ impl Client {
             self.recover_prepared(prepared)
         });
         // Before the end, from which on the engine knows a version of an earlier job.
-        let is_own = recovered.is_ok() && self.search().other(of).is_none();
+        let is_own = self.search().other(of).is_none() && self.phase.distribution().is_none();
+        let is_own = recovered.is_ok() && is_own;
         if let Some(prepared) = prepared.filter(|_| is_own) {
             let protected = self.protection.regions.of(name);
             self.deltas.goes_on_from(&self.engine, protected, (name, version), &prepared.places);
@@ -104,9 +106,9 @@ impl Client {
         let proper = names::validate(name, version).and_then(|()| self.phase.must_be_idle());
         let proper = proper.and_then(|()| not_held());
         let opening = Opening { search: self.search(), recovering: self.recovering() };
-        let BegunRestore { restoring, prepared } =
+        let BegunRestore { restoring, prepared, distribution, .. } =
             opening.open(name, version, of, copied, proper)?;
-        self.phase = Phase::Restart { restoring };
+        self.phase = Phase::Restart { restoring, distribution };
         if self.search().other(of).is_none() {
             self.engine.file_side().warn_of_backlog(name);
         }
@@ -120,13 +122,20 @@ impl Client {
     }
 
     fn recover_prepared(&self, prepared: &mut Prepared) -> Result<()> {
-        self.recovering().recover(self.phase.restoring()?, prepared)
+        self.recovering().recover(self.phase.restoring()?, self.phase.distribution(), prepared)
     }
 
     /// Bytes of a region in the checkpoint that is open for recovery.
     pub fn recover_size(&self, id: i32) -> Result<u64> {
         let restoring = self.phase.restoring()?;
         self.sizes_asked.set(true);
+        let regions = self.protection.regions.of(&restoring.name);
+        let mut arrays = self.phase.distribution().into_iter().flat_map(Distribution::arrays);
+        if arrays.any(|array| array == id) {
+            if let Some((_, part)) = regions.subarrays().find(|(of, _)| *of == id) {
+                return Ok(part.len());
+            }
+        }
         let found = restoring.regions.iter().find(|region| region.id == id);
         found.map(Region::len_in_memory).ok_or_else(|| {
             Error::new(
@@ -171,7 +180,8 @@ impl Client {
         in_order: bool,
         known: impl Fn(&ProtectedMemory, u64) -> bool,
     ) -> Result<()> {
-        let mut prepared = self.recovering().prepare(self.phase.restoring()?, selection, known)?;
+        let (restoring, distribution) = (self.phase.restoring()?, self.phase.distribution());
+        let mut prepared = self.recovering().prepare(restoring, distribution, selection, known)?;
         if in_order {
             prepared.order(&self.engine);
         }
@@ -181,7 +191,7 @@ impl Client {
     /// Closes the checkpoint that is open for recovery.
     pub fn restart_end(&mut self, success: bool) -> Result<()> {
         match self.phase.take() {
-            Phase::Restart { restoring } => {
+            Phase::Restart { restoring, .. } => {
                 self.engine.restores().end_restore(restoring, success);
                 Ok(())
             }

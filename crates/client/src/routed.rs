@@ -137,7 +137,7 @@ impl Client {
                     }
                 }
             }
-            Phase::Restart { restoring } => {
+            Phase::Restart { restoring, .. } => {
                 let since = Instant::now();
                 let files = self.engine.restores().files_of(restoring);
                 let lock = || self.engine.file_side().lock_names();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use compression::{Bits, Bound, Element};
 use engine::deferred::Release;
 use engine::device_compression::Way;
+use format::subarray::Subarray;
 use policy::capture::Capture;
 
 /// The terms on which a range of memory is protected.
@@ -20,6 +21,8 @@ pub struct Terms {
     pub encoding: Option<Encoding>,
     /// It may be encoded without loss, where nothing speaks against it.
     pub may_compress: bool,
+    /// It is a part of an array that the processes of the job share.
+    pub subarray: Option<Subarray>,
 }
 
 /// How an array is encoded.

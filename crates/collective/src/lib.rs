@@ -8,6 +8,7 @@
 //! | [`alike`], `order` | whether all were given the same settings, in the same order |
 //! | `agreement` | [`Agreement`]: which versions all have, which are copied to persistent, where parts of files begin |
 //! | `search` | [`Search`]: the newest version that all can restore |
+//! | `distribution` | [`Distribution`]: what another number of processes has left, and whether it is whole |
 //! | [`one_run`] | whether all have it from one run |
 //! | `protect` | [`Rebuilding`]: the erasure coding, and what it rebuilds |
 //! | `relocate`, `regain`, `encoded` | files in other processes' directories; marked checkpoints; whether a file is what was encoded |
@@ -17,6 +18,7 @@
 
 mod agreement;
 pub mod alike;
+mod distribution;
 mod encoded;
 mod end;
 pub mod one_run;
@@ -30,6 +32,7 @@ mod relocate;
 mod search;
 
 pub use agreement::Agreement;
+pub use distribution::Distribution;
 pub use end::Ending;
 pub use processes::Processes;
 pub use protect::Rebuilding;

@@ -7,6 +7,17 @@ use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
 use format::identity::{common, Identity};
 
+/// What all processes have of a version, the nearest copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nearest {
+    /// Copies of one run.
+    OfOneRun,
+    /// Copies of several runs.
+    OfSeveralRuns,
+    /// A process, at least, has to put its parts of arrays together from the files of several ranks.
+    Elsewhere,
+}
+
 /// Stands for an identity that is not known in a comparison: it is above all others.
 const ANY: i64 = i64::MAX;
 
@@ -53,25 +64,37 @@ impl Search<'_> {
         Ok(common(&same.map(|(_, _, copies)| copies).collect::<Vec<_>>()))
     }
 
-    /// Whether what all processes have of a version, the nearest copies, is of one run. Collective.
-    pub fn is_of_one_run(&self, name: &str, nearest: Option<Identity>) -> Result<bool> {
-        let Some(comm) = self.comm.filter(|_| self.has_others()) else { return Ok(true) };
+    /// What all processes have of a version, the nearest copies. `elsewhere`: this one has to put its parts of arrays
+    /// together from the files of several ranks. Collective.
+    pub fn compare(
+        &self,
+        name: &str,
+        nearest: Option<Identity>,
+        elsewhere: bool,
+    ) -> Result<Nearest> {
+        let Some(comm) = self.comm.filter(|_| self.has_others()) else {
+            return Ok(if elsewhere { Nearest::Elsewhere } else { Nearest::OfOneRun });
+        };
         let [least, negated] = compared(nearest);
         let known = i64::from(nearest != Some(Identity::UNKNOWN));
-        let [least, negated, all_known] = comm.allreduce_min([least, negated, known])?;
+        let own = [least, negated, known, -i64::from(elsewhere)];
+        let [least, negated, all_known, elsewhere] = comm.allreduce_min(own)?;
+        if elsewhere < 0 {
+            return Ok(Nearest::Elsewhere);
+        }
         if all_known == 0 && os::logging::speaks_for_all() {
             self.engine.files().warnings().once(format!(
                 "the checkpoints of \"{name}\" do not say which run made them, on one rank at least, so it is not \
                  compared whether the ranks' are of one"
             ));
         }
-        Ok(alike([least, negated]))
+        Ok(if alike([least, negated]) { Nearest::OfOneRun } else { Nearest::OfSeveralRuns })
     }
 
     /// Whether all processes have copies of one run of a version that each of them has. Collective.
     pub(super) fn have_one_run(&self, name: &str, version: i32) -> Result<bool> {
         let nearest = self.engine.checkpoints().nearest_identity(name, version);
-        if self.is_of_one_run(name, nearest)? {
+        if self.compare(name, nearest, false)? == Nearest::OfOneRun {
             return Ok(true);
         }
         let common = self.common_run(name, version, None)?;

@@ -1,6 +1,7 @@
 //! Which version a restart could begin with (`VELOC_Restart_test`): under MPI, the newest that all
 //! processes can restore.
 
+use super::distribution::has_subarrays;
 use super::outcome::all_or_none;
 use super::pass::agree;
 use super::protect::Rebuilding;
@@ -168,9 +169,18 @@ impl<'a> Search<'a> {
             return checked.and_then(|()| self.newest_in(&of_any_job, name, bound));
         }
         self.all_or_none(checked)?;
-        if let Some(rebuilding) = self.rebuilding() {
-            return self.newest_after_rebuilding(rebuilding, name, bound);
-        }
+        let own = match self.rebuilding() {
+            Some(rebuilding) => self.newest_after_rebuilding(rebuilding, name, bound),
+            None => self.newest_of_own(name, bound),
+        };
+        // A process that has failed takes part all the same.
+        let known = own.as_ref().ok().copied().flatten();
+        let other = self.newest_distributed(name, known, bound)?;
+        own.map(|own| own.max(other))
+    }
+
+    /// The newest version that all processes have by themselves.
+    fn newest_of_own(&self, name: &str, bound: i32) -> Result<Option<i32>> {
         let mut bound = i64::from(bound);
         loop {
             let found = self.newest_common(Some(name), bound, |bound| {
@@ -352,6 +362,10 @@ fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Res
 
 fn pass_over(files: &Files, name: &str, version: i32, error: &Error) {
     if error.kind() == ErrorKind::OtherJob {
+        if has_subarrays(&files.of_rank(files.places().rank()), name, version) {
+            // It may be restored all the same, and is looked at later.
+            return;
+        }
         // The error is the same for all versions: it is printed once.
         files.warnings().once(error.to_string());
         return;

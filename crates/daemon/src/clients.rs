@@ -13,6 +13,7 @@ use os::socket::{wait_for, ReceivedMessage, Socket};
 use os::sync::{Condvar, Mutex};
 use recovery::kill::{wait_for_exit, EXIT_TIMEOUT};
 use recovery::protocol::{decode, encode, Hello, Reply, Request};
+use recovery::Process;
 
 use super::keep::fits;
 
@@ -20,8 +21,8 @@ use super::keep::fits;
 /// silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
-/// The rank of who only asks what is kept: nobody's predecessor.
-const NO_RANK: u32 = u32::MAX;
+/// Who only asks what is kept: nobody's predecessor.
+const NOBODY: Process = Process { rank: u32::MAX, ranks: 0, run: 0 };
 
 /// The most clients that have not sent their hello.
 const MOST_UNIDENTIFIED: usize = 128;
@@ -200,15 +201,15 @@ pub(super) struct Clients {
 
 #[derive(Debug, Default)]
 struct ClientTable {
-    /// By order of arrival, with their rank once it is known.
-    by_number: HashMap<u64, (Option<u32>, Arc<Client>)>,
+    /// By order of arrival, with their place in their job once it is known.
+    by_number: HashMap<u64, (Option<Process>, Arc<Client>)>,
     next: u64,
 }
 
 impl ClientTable {
     /// The clients that have not sent their hello.
     fn unidentified(&self) -> impl Iterator<Item = (u64, &Client)> {
-        let unidentified = self.by_number.iter().filter(|(_, (rank, _))| rank.is_none());
+        let unidentified = self.by_number.iter().filter(|(_, (process, _))| process.is_none());
         unidentified.map(|(&number, (_, client))| (number, &**client))
     }
 }
@@ -250,15 +251,23 @@ impl Clients {
 }
 
 impl ClientRegistration {
-    /// Sets this client's rank, and waits until the data of all earlier clients of that rank that
-    /// have ended is written; live clients are not waited for. If this one `asks` for their memory,
-    /// what fits is not written any further. Returns a live client that could have left some.
-    pub(super) fn wait_for_predecessors(&self, rank: u32, asks: Option<&Hello>) -> Option<i32> {
+    /// Sets this client's place in its job, and waits until the data of its predecessors that have ended is written: of
+    /// all earlier clients of its rank, and of all ranks of a job of another number of processes, whose files it may
+    /// read. Live clients are not waited for. If this one `asks` for their memory, what fits is not written any further.
+    /// Returns a live client that could have left some.
+    pub(super) fn wait_for_predecessors(
+        &self,
+        process: Process,
+        asks: Option<&Hello>,
+    ) -> Option<i32> {
+        let follows = |other: Process| {
+            other != NOBODY && (other.rank == process.rank || other.ranks != process.ranks)
+        };
         let Clients { all, changed } = &*self.clients;
         let here = encode(&Reply::Alive).unwrap_or_default();
         let mut now = all.lock();
         if let Some(mine) = now.by_number.get_mut(&self.number) {
-            mine.0 = Some(rank);
+            mine.0 = Some(process);
         }
         changed.notify_all();
         let earlier: Vec<u64> =
@@ -272,7 +281,7 @@ impl ClientRegistration {
                 match *of {
                     // The hello of that client has not been read yet.
                     None => waits = true,
-                    Some(of) if of != rank || lives.contains(number) => {}
+                    Some(of) if !follows(of) || lives.contains(number) => {}
                     Some(_) if client.has_ended_or_ends() => {
                         waits = true;
                         if let Some(asks) = asks {
@@ -283,8 +292,12 @@ impl ClientRegistration {
                 }
             }
             if !waits {
-                let alive = lives.iter().filter_map(|number| now.by_number.get(number)).next_back();
-                return alive.map(|(_, client)| client.number);
+                let alive = lives.iter().filter_map(|number| now.by_number.get(number));
+                let own = |of: &Option<Process>| of.is_some_and(|of| of.rank == process.rank);
+                return alive
+                    .filter(|(of, _)| own(of))
+                    .map(|(_, client)| client.number)
+                    .next_back();
             }
             drop(now);
             // Without the lock, as the client may be stopped; it may also have ended.
@@ -300,12 +313,12 @@ impl ClientRegistration {
         let since = Instant::now();
         let mut now = all.lock();
         if let Some(mine) = now.by_number.get_mut(&self.number) {
-            mine.0 = Some(NO_RANK);
+            mine.0 = Some(NOBODY);
         }
         changed.notify_all();
         loop {
-            let ended = |(number, (rank, client)): (&u64, &(Option<u32>, Arc<Client>))| {
-                let wrote = rank.is_some_and(|rank| rank != NO_RANK);
+            let ended = |(number, (process, client)): (&u64, &(Option<Process>, Arc<Client>))| {
+                let wrote = process.is_some_and(|process| process != NOBODY);
                 *number < self.number && wrote && client.has_ended_or_ends()
             };
             let left = at_most.saturating_sub(since.elapsed());
@@ -367,11 +380,32 @@ mod tests {
             let (_, [(first, own), (second, other)]) = clients(&format!("unread-{same}"));
             drop(own);
             thread::scope(|scope| {
-                let waiting = scope.spawn(|| second.wait_for_predecessors(7, None));
+                let waiting =
+                    scope.spawn(|| second.wait_for_predecessors(Process::single(7), None));
                 assert!(hears(&other), "it does not wait");
-                first.wait_for_predecessors(if same { 7 } else { 8 }, None);
+                first.wait_for_predecessors(Process::single(if same { 7 } else { 8 }), None);
                 if same {
                     assert!(hears(&other) && hears(&other), "it waits no more");
+                    drop(first);
+                }
+                waiting.join().unwrap();
+            });
+        }
+    }
+
+    /// A job of four processes is killed, and one of six begins, which may read the files of all four. Catches one whose
+    /// process waits for that of its own rank alone.
+    #[test]
+    fn all_ranks_of_a_job_of_another_size_are_predecessors() {
+        let of = |rank, ranks| Process { rank, ranks, run: 1 };
+        for (ranks, waits) in [(4, true), (6, false)] {
+            let (_, [(first, own), (second, other)]) = clients(&format!("size-{ranks}"));
+            first.wait_for_predecessors(of(3, ranks), None);
+            drop(own);
+            thread::scope(|scope| {
+                let waiting = scope.spawn(|| second.wait_for_predecessors(of(5, 6), None));
+                if waits {
+                    assert!(hears(&other) && hears(&other), "it does not wait");
                     drop(first);
                 }
                 waiting.join().unwrap();
@@ -383,8 +417,8 @@ mod tests {
     #[test]
     fn who_lives_is_no_predecessor() {
         let (_, [(first, _own), (second, _other)]) = clients("lives");
-        first.wait_for_predecessors(7, None);
-        second.wait_for_predecessors(7, None);
+        first.wait_for_predecessors(Process::single(7), None);
+        second.wait_for_predecessors(Process::single(7), None);
     }
 
     /// Catches a list without what a job has left that has just ended, and one that waits for a job that runs, or for
@@ -392,7 +426,7 @@ mod tests {
     #[test]
     fn who_has_ended_is_waited_for_by_who_asks() {
         let (clients, [(first, own), (second, other)]) = clients("ended");
-        first.wait_for_predecessors(7, None);
+        first.wait_for_predecessors(Process::single(7), None);
         second.wait_for_ended(Duration::MAX);
         drop(own);
         second.wait_for_ended(Duration::from_millis(1));
@@ -409,14 +443,14 @@ mod tests {
     #[test]
     fn nobody_waits_for_who_only_asks() {
         let (clients, [(first, own), (second, other)]) = clients("asks");
-        first.wait_for_predecessors(7, None);
+        first.wait_for_predecessors(Process::single(7), None);
         drop(own);
         second.wait_for_ended(Duration::from_millis(1));
         let folder = tempfile::tempdir().unwrap();
         let listener = listen_at(&folder.path().join("third")).unwrap().unwrap();
         let _third = connect_to(&folder.path().join("third")).unwrap().unwrap();
         let socket = listener.accept(Duration::from_secs(60)).unwrap().unwrap();
-        clients.register(socket).wait_for_predecessors(8, None);
+        clients.register(socket).wait_for_predecessors(Process::single(8), None);
         drop(other);
         second.wait_for_ended(Duration::MAX);
     }
@@ -425,7 +459,7 @@ mod tests {
     #[test]
     fn after_a_panic_nobody_waits() {
         let (clients, [(first, own), (second, _other)]) = clients("panic");
-        first.wait_for_predecessors(7, None);
+        first.wait_for_predecessors(Process::single(7), None);
         drop(own);
         let attending = thread::spawn(move || {
             let _attended = first;
@@ -434,7 +468,7 @@ mod tests {
         assert!(attending.join().is_err());
         let (done, ends) = std::sync::mpsc::channel();
         thread::spawn(move || {
-            second.wait_for_predecessors(7, None);
+            second.wait_for_predecessors(Process::single(7), None);
             drop(second);
             done.send(()).unwrap();
         });

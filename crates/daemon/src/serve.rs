@@ -64,7 +64,7 @@ pub(super) fn serve_client(
         client.offers(&hello);
     }
 
-    registration.wait_for_predecessors(rank, None);
+    registration.wait_for_predecessors(hello.process, None);
     // The client may have ended meanwhile.
     let _ = client.socket.send(&encode(&Reply::PredecessorsDone)?, &[]);
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
@@ -125,7 +125,7 @@ fn give_memory(
     let client = &registration.client;
     check_protocol(&asks)?;
     log_file::set_directory(&asks.config);
-    let alive = registration.wait_for_predecessors(asks.process.rank, Some(&asks));
+    let alive = registration.wait_for_predecessors(asks.process, Some(&asks));
     let found = keeper.take(&asks);
     let (reply, files) = match &found {
         Ok(memory) => (Reply::Memory, vec![memory.ledger.file()?, memory.host.file()?]),

@@ -66,6 +66,24 @@ impl Restores<'_> {
         Ok(())
     }
 
+    /// Waits until the application's memory may be written to.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn await_application(&self, places: &[Place]) -> Result<()> {
+        self.await_lent(places)?;
+        self.await_order(places.iter())
+    }
+
+    /// Waits for the application's own work on this memory.
+    fn await_order<'b>(&self, mut places: impl Iterator<Item = &'b Place>) -> Result<()> {
+        if places.any(|place| place.kind != PAGEABLE) {
+            let _waiting = self.shared.telemetry.metrics.wait(Cause::Order);
+            drop(self.shared.device_side.await_application()?);
+        }
+        Ok(())
+    }
+
     fn recover_part(
         &self,
         restoring: &Restoring,
@@ -139,11 +157,7 @@ impl Restores<'_> {
 
     /// Reads from a file to the application, which waits.
     fn read_file(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
-        if wanted.iter().any(|(_, place)| place.kind != PAGEABLE) {
-            // After the application's own work on that memory.
-            let _waiting = self.shared.telemetry.metrics.wait(Cause::Order);
-            drop(self.shared.device_side.await_application()?);
-        }
+        self.await_order(wanted.iter().map(|(_, place)| *place))?;
         let _waiting = self.shared.telemetry.metrics.wait(Cause::File);
         self.read_out(restoring, wanted)
     }

@@ -11,6 +11,7 @@ use files::{Files, Found};
 use format::delta;
 use format::header::Decoded;
 use format::identity::Identity;
+use format::subarray;
 use trace::metrics::Cause;
 
 /// The owner of a restored checkpoint.
@@ -324,6 +325,10 @@ impl<'a> Restores<'a> {
         }
         self.shared.file_side.await_earlier_jobs();
         let header = self.shared.file_side.files.copies().undisputed_header(name, version)?;
+        // It may be another part of an array than the application wants.
+        if header.region(subarray::REGION).is_some() {
+            return None;
+        }
         let files = self.shared.file_side.files.clone();
         let stored = self.begin_restore_stored(files, name, version, Some(&header), part_of);
         Some(Restoring { is_unproven: true, ..stored })
@@ -338,6 +343,20 @@ impl<'a> Restores<'a> {
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Restoring> {
         let files = self.shared.file_side.files.of_rank(rank).of_run(wanted);
+        self.begin_restore_in(files, name, version, part_of)
+    }
+
+    /// Starts a restore of a checkpoint that is known only by these files.
+    ///
+    /// # Errors
+    /// There is no good one.
+    pub fn begin_restore_in(
+        &self,
+        files: Files,
+        name: &str,
+        version: i32,
+        part_of: impl Fn(i32) -> Part,
+    ) -> Result<Restoring> {
         let found = files.copies().look(name, version)?;
         let header = match &found {
             Found::Routed(_) => None,

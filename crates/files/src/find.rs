@@ -25,6 +25,8 @@ use format::frames::FileContent;
 use format::header::{Decoded, Header};
 use format::identity::Identity;
 use format::names;
+use format::proof::{Digest, Proof};
+use format::subarray;
 use os::files::{self, OtherUser};
 
 /// A copy of a checkpoint, or why it cannot be opened; and its owner, if that is another user.
@@ -88,8 +90,41 @@ impl Copies {
     }
 
     /// The nearest good file of a checkpoint: scratch, then persistent.
-    pub(super) fn open_nearest(&self, name: &str, version: i32) -> Result<Opened> {
+    ///
+    /// # Errors
+    /// There is none; or why the last one is not good, with its path.
+    pub fn open_nearest(&self, name: &str, version: i32) -> Result<Opened> {
         self.nearest(name, version, |opened| self.checks.checked(opened, name, version, || Ok(())))
+    }
+
+    /// The proofs of this user's copies of a checkpoint.
+    ///
+    /// # Errors
+    /// None can be opened: the last one's.
+    pub fn proofs(&self, name: &str, version: i32) -> Result<Vec<Proof>> {
+        let (mut found, mut failed) = (Vec::new(), None);
+        for (opened, _) in self.copies(name, version) {
+            match opened.and_then(|opened| opened.proof()) {
+                Ok(proof) => found.extend(proof),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed.filter(|_| found.is_empty()) {
+            Some(error) => Err(error),
+            None => Ok(found),
+        }
+    }
+
+    /// The copy whose proof has this digest. Its bytes are not compared with that: another process has done so.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn open_known(&self, name: &str, version: i32, digest: Digest) -> Result<Opened> {
+        let of_proof = |opened: &Opened| opened.proof().ok().flatten().and_then(|p| p.digest);
+        let mut copies = self.copies(name, version).filter_map(|(opened, _)| opened.ok());
+        let found = copies.find(|opened| of_proof(opened) == Some(digest));
+        found.ok_or_else(|| self.places.no_file(name, version))
     }
 
     /// The header that all of this user's copies of a checkpoint have, without a look at checksums.
@@ -111,9 +146,9 @@ impl Copies {
         version: i32,
         mut take: impl FnMut(Opened) -> Result<T>,
     ) -> Result<T> {
-        let mut last: Option<Error> = None;
-        let pass_over = |last: &mut Option<Error>| {
-            if let Some(error) = last.take() {
+        let mut last: Option<(Error, bool)> = None;
+        let pass_over = |last: &mut Option<(Error, bool)>| {
+            if let Some((error, _)) = last.take().filter(|(_, is_said)| *is_said) {
                 self.warnings.once(passed_over(&error));
             }
         };
@@ -125,6 +160,8 @@ impl Copies {
             if let (Ok(opened), Some(other)) = (&opened, other) {
                 self.warnings.say_whose(&opened.path, other);
             }
+            let is_cut = |opened: &Opened| opened.header.region(subarray::REGION).is_some();
+            let is_cut = opened.as_ref().is_ok_and(is_cut);
             match opened.and_then(&mut take) {
                 Ok(taken) => {
                     pass_over(&mut last);
@@ -140,11 +177,13 @@ impl Copies {
                 Err(error) => {
                     // The last copy's error is returned; those before it are warnings.
                     pass_over(&mut last);
-                    last = Some(error);
+                    // An array that other ranks have cut can be put together all the same.
+                    let is_said = !(is_cut && error.kind() == ErrorKind::OtherJob);
+                    last = Some((error, is_said));
                 }
             }
         }
-        Err(last.unwrap_or_else(|| self.places.no_file(name, version)))
+        Err(last.map_or_else(|| self.places.no_file(name, version), |(error, _)| error))
     }
 
     /// The copies of a checkpoint where checksums are kept: this user's before others', copies that

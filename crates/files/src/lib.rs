@@ -245,6 +245,13 @@ impl Files {
         Files::on(Ground { places, seen, ranks: 0, ..self.parts.ground.clone() })
     }
 
+    /// Persistent as a rank of a job of any number of processes sees it; nothing else is read.
+    pub fn in_persistent(&self, rank: u32) -> Files {
+        let places = Arc::new(self.parts.ground.places.of_rank(rank).without_scratch());
+        let seen = Arc::new(SeenCompanions::any());
+        Files::on(Ground { places, seen, ranks: 0, ..self.parts.ground.clone() })
+    }
+
     /// These files, of which only copies that this run may have made are read.
     pub fn of_run(&self, identity: Identity) -> Files {
         match self.parts.ground.wanted == identity {

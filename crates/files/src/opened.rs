@@ -11,6 +11,7 @@ use format::frames::FileContent;
 use format::header::{Decoded, Header};
 use format::mark;
 use format::proof::Proof;
+use format::subarray::{self, Subarray};
 use os::files;
 
 /// A checkpoint's file on disk.
@@ -90,7 +91,7 @@ impl Opened {
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] if the proof cannot be read; else the system's.
-    pub(super) fn proof(&self) -> Result<Option<Proof>> {
+    pub fn proof(&self) -> Result<Option<Proof>> {
         match &self.proven_by {
             ProvenBy::Attribute => Proof::read(&self.file, &self.path),
             ProvenBy::Table(found) => Ok(found.clone()),
@@ -130,8 +131,22 @@ impl Opened {
         Ok(None)
     }
 
+    /// The subarrays of its regions, as its table says; none without one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if the table is none; else the system's, with the path.
+    pub fn subarrays(&self) -> Result<Vec<(i32, Subarray)>> {
+        let Some(region) = self.header.region(subarray::REGION) else { return Ok(Vec::new()) };
+        let mut bytes = vec![0; region.size.min(subarray::LONGEST) as usize];
+        self.read_exact_at(&mut bytes, region.offset)?;
+        subarray::decode(&bytes).map_err(|error| error.within(self.path.display()))
+    }
+
     /// Fills `bytes` from an offset in the checkpoint.
-    pub(super) fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+    ///
+    /// # Errors
+    /// The system's, with the path; [`ErrorKind::Corrupt`] if there are fewer bytes.
+    pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
         self.content.read_exact_at(&self.file, bytes, offset, &self.path)
     }
 }

@@ -50,6 +50,11 @@ impl Places {
         Places { rank, ..self.clone() }
     }
 
+    /// The same without scratch.
+    pub(super) fn without_scratch(self) -> Places {
+        Places { scratch: None, ..self }
+    }
+
     /// The scratch directory.
     pub fn scratch(&self) -> Option<&Path> {
         self.scratch.as_deref()

@@ -13,3 +13,4 @@ pub mod mark;
 pub mod names;
 pub mod pmem;
 pub mod proof;
+pub mod subarray;
