@@ -46,7 +46,7 @@ module veloc_2003
   public :: VELOC_Init, VELOC_Init_options, VELOC_Init_single, VELOC_Init_single_options
   public :: VELOC_Finalize, VELOC_Last_error, VELOC_Set_stream
   public :: VELOC_Mem_protect, VELOC_Mem_protect_list, VELOC_Mem_unprotect, VELOC_Mem_clear
-  public :: VELOC_Mem_capture, VELOC_Mem_compress
+  public :: VELOC_Mem_capture, VELOC_Mem_compress, VELOC_Mem_decompose
   public :: VELOC_Region_protect, VELOC_Region_unprotect, VELOC_Region_clear
   public :: VELOC_Route_file, VELOC_Cleanup
   public :: VELOC_Checkpoint, VELOC_Checkpoint_begin, VELOC_Checkpoint_mem, &
@@ -85,6 +85,13 @@ module veloc_2003
     type(c_ptr) :: ptr
     integer(c_int64_t) :: count, base_size
   end type
+
+  ! Says which part of an array that the processes share a region is: (id, global_sizes, offsets, sizes, element_size,
+  ! err), with one number for each dimension, all of 32 or all of 64 bits. As in Fortran, the first dimension changes
+  ! fastest; offsets are the numbers of elements before the part.
+  interface VELOC_Mem_decompose
+    procedure decompose_int, decompose_long
+  end interface
 
   ! The same for the checkpoints of one name alone. The name stands before err.
   interface VELOC_Region_protect
@@ -214,6 +221,13 @@ module veloc_2003
       import :: c_int, c_double
       integer(c_int), value :: id, mode
       real(c_double), value :: bound
+    end function
+    integer(c_int) function c_mem_decompose(id, dimensions, global_sizes, offsets, sizes, &
+        element_size) bind(c, name='VELOC_Mem_decompose')
+      import :: c_int, c_size_t
+      integer(c_int), value :: id, dimensions
+      integer(c_size_t), intent(in) :: global_sizes(*), offsets(*), sizes(*)
+      integer(c_size_t), value :: element_size
     end function
     integer(c_int) function c_restart_test(name, version) bind(c, name='VELOC_Restart_test')
       import :: c_int, c_char
@@ -667,6 +681,32 @@ contains
     double precision, intent(in) :: bound
     integer, intent(out) :: err
     if (fits('id', id, err)) err = c_mem_compress(int(id, c_int), int(mode, c_int), real(bound, c_double))
+  end subroutine
+
+  subroutine decompose_int(id, global_sizes, offsets, sizes, element_size, err)
+    integer, intent(in) :: id, element_size
+    integer(c_int), intent(in) :: global_sizes(:), offsets(:), sizes(:)
+    integer, intent(out) :: err
+    call decompose_long(id, int(global_sizes, c_int64_t), int(offsets, c_int64_t), &
+        int(sizes, c_int64_t), element_size, err)
+  end subroutine
+
+  subroutine decompose_long(id, global_sizes, offsets, sizes, element_size, err)
+    integer, intent(in) :: id, element_size
+    integer(c_int64_t), intent(in) :: global_sizes(:), offsets(:), sizes(:)
+    integer, intent(out) :: err
+    integer :: n
+    n = size(global_sizes)
+    if (.not. fits('id', id, err)) return
+    if (size(offsets) /= n .or. size(sizes) /= n) then
+      err = c_refuse(c_text('VELOC_Mem_decompose'), &
+          c_text('global_sizes, offsets and sizes have not the same number of elements'))
+      return
+    end if
+    ! C counts the dimensions from the other end.
+    err = c_mem_decompose(int(id, c_int), int(n, c_int), int(global_sizes(n:1:-1), c_size_t), &
+        int(offsets(n:1:-1), c_size_t), int(sizes(n:1:-1), c_size_t), &
+        int(element_size, c_size_t))
   end subroutine
 
   subroutine VELOC_Mem_unprotect(id, err)

@@ -9,8 +9,8 @@ import time
 import types
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 from . import _alone
 from ._library import Error, Library, check, declare, last_error, library, number, text
@@ -237,6 +237,31 @@ class Job:
         else:
             check(calls.VELOC_Region_compress(id, mode, bound, text("name", name)))
 
+    def decompose(
+        self, id: int, shape: Sequence[int], offsets: Sequence[int], order: Literal["C", "F"] | None = None
+    ) -> None:
+        """Says which part of an array that the processes of the job share a protected array is.
+
+        `shape` is that of the whole array, of one to three dimensions, and `offsets` the index of the part's
+        first element in it. The parts of all processes make up the array. A job of any number of processes
+        then finds such a version in persistent, and `restart` gives each the part that it says it has.
+        Arrays and objects of which nothing is said have to be alike on all processes. `order` is that of the
+        dimensions in memory, where the array itself does not say so: "F" if the first one changes fastest.
+        """
+        calls, region = self._calls(), self._groups[None].get(number("id", id))
+        if not isinstance(region, Region):
+            raise ValueError(f"region {id} is no protected array")
+        range = region.range
+        lists = [list(shape), list(offsets), list(range.shape)]
+        if len({len(numbers) for numbers in lists}) > 1:
+            raise ValueError(f"region {id}: the shape {lists[0]}, the offsets {lists[1]} and the array's shape {lists[2]}")
+        axes = range.axes(id, order)
+        sizes = [
+            (ctypes.c_size_t * len(axes))(*(number("size", numbers[axis], ctypes.c_size_t) for axis in axes))
+            for numbers in lists
+        ]
+        check(calls.VELOC_Mem_decompose(id, len(axes), *sizes, range.size))
+
     def set_stream(self, stream: Any) -> None:
         """Tells the library in which stream the program computes.
 
@@ -437,6 +462,7 @@ def _end(process: int) -> None:
 
 _name, _version, _id, _status = ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_int
 _address, _size = ctypes.c_void_p, ctypes.c_size_t
+_sizes = ctypes.POINTER(ctypes.c_size_t)
 declare(
     ("Finalize", [ctypes.c_int], _status),
     ("Set_stream", [_address], _status),
@@ -445,6 +471,7 @@ declare(
     ("Mem_unprotect", [_id], _status),
     ("Mem_capture", [_id, ctypes.c_int], _status),
     ("Mem_compress", [_id, ctypes.c_int, ctypes.c_double], _status),
+    ("Mem_decompose", [_id, ctypes.c_int, _sizes, _sizes, _sizes, _size], _status),
     ("Region_compress", [_id, ctypes.c_int, ctypes.c_double, _name], _status),
     ("Region_clear", [_name], _status),
     ("Region_unprotect", [_id, _name], _status),

@@ -60,6 +60,14 @@ class Range(NamedTuple):
         numbers = sorted(range(len(wide)), key=lambda number: -wide[number][1])
         return [(number, wide[number][0]) for number in numbers]
 
+    def axes(self, id: int, order: str | None) -> list[int]:
+        """Its dimensions, the slowest in memory first. Raises ValueError if that is neither C's nor Fortran's order."""
+        numbers, dimensions = [number for number, _ in self.order()], list(range(len(self.shape)))
+        turned = order == "F" if order else numbers != sorted(numbers)
+        if order not in (None, "C", "F") or numbers != sorted(numbers, reverse=turned):
+            raise ValueError(f"region {id}: the array's order of dimensions is not {order or 'C or F'}")
+        return dimensions[::-1] if turned else dimensions
+
     def is_turned(self, other: Range) -> bool:
         """Whether the bytes of the other, which has the same shape, come back permuted in this."""
         mine, others = self.order(), other.order()

@@ -194,6 +194,10 @@ impl Opening<'_> {
         failed: Option<Error>,
     ) -> Result<BegunRestore> {
         let distribution = self.search.distribution(name, version);
+        let distribution = distribution.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => error,
+            _ => error.within(format!("\"{name}\" version {version}")),
+        });
         let begun = proper
             .and(distribution)
             .and_then(|distribution| self.begin_distributed(name, version, copied, distribution));
@@ -201,9 +205,11 @@ impl Opening<'_> {
             Ok(BegunRestore { prepared: Ok(_), .. }) => Ok(()),
             Ok(BegunRestore { prepared: Err(error), .. }) | Err(error) => Err(error.clone()),
         };
-        let ready = ready.map_err(|error| match failed {
-            Some(failed) => failed.followed_by(format!("nor from the files of all ranks: {error}")),
-            None => error,
+        let ready = ready.map_err(|error| match (failed, error.kind()) {
+            (Some(failed), ErrorKind::NotFound) => {
+                failed.followed_by(format!("the files of all ranks are of no use either: {error}"))
+            }
+            _ => error,
         });
         if let Err(error) = self.search.all_or_none(ready) {
             if let Ok(begun) = begun {

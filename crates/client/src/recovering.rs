@@ -21,6 +21,9 @@ use engine::Engine;
 use errors::{Error, ErrorKind, Result};
 use format::subarray::{self, Subarray};
 
+/// What went wrong.
+const RESTORING: &str = "restoring";
+
 /// The memory and the objects that regions are copied back to.
 pub(super) struct Prepared {
     pub places: Vec<Place>,
@@ -71,20 +74,20 @@ impl Recovering<'_> {
         selection: &Selection,
         known: impl Fn(&ProtectedMemory, u64) -> bool,
     ) -> Result<Prepared> {
-        let about = |text: String| {
+        let about = |text: &str| {
             format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
         };
         if let Selection::Some(ids) = selection {
             if let Some(id) = ids.iter().find(|&&id| restoring.regions.iter().all(|r| r.id != id)) {
                 return Err(Error::new(
                     ErrorKind::NotFound,
-                    about(format!("it has no region {id}")),
+                    about(&format!("it has no region {id}")),
                 ));
             }
         }
         if restoring.regions.is_empty() {
             return Err(Error::invalid(about(
-                "it is a file of its own (VELOC_Route_file) and has no memory regions".to_owned(),
+                "it is a file of its own (VELOC_Route_file) and has no memory regions",
             )));
         }
         let call = CallMemory::new(self.engine);
@@ -98,7 +101,7 @@ impl Recovering<'_> {
             self.engine.restores().rank_of(restoring) == self.engine.files().places().rank();
         let bytes_of = |region: &Region| {
             let reading =
-                |error: Error| error.within(about(format!("reading region {}", region.id)));
+                |error: Error| error.within(about(&format!("reading region {}", region.id)));
             zeros(region.size).map_err(reading)
         };
         let log = self.protection.messages_of(&restoring.name, selection);
@@ -129,11 +132,10 @@ impl Recovering<'_> {
             }
             let array = distribution.and_then(|one| one.parts(region.id).next());
             if let Some((_, part)) = array {
-                let wanted = wanted_part(region.id, regions, &part)
-                    .map_err(|error| error.within(about("restoring".to_owned())))?;
-                let (memory, part) = wanted;
+                let wanted = wanted_part(region.id, regions, &part);
+                let (memory, part) = wanted.map_err(|error| error.within(about(RESTORING)))?;
                 let place = call.place(region.id, memory, memory.len);
-                let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
+                let place = place.map_err(|error| error.within(about(RESTORING)))?;
                 if place.part == Part::Host && !known(memory, memory.len) {
                     of_host.push((region.id, memory, memory.len));
                 }
@@ -149,7 +151,7 @@ impl Recovering<'_> {
                     }
                     id => format!("no memory is protected for its region {id}"),
                 };
-                return Err(Error::new(ErrorKind::NotFound, about(why)));
+                return Err(Error::new(ErrorKind::NotFound, about(&why)));
             };
             let memory = match protected {
                 Protected::Memory(memory) => memory,
@@ -160,17 +162,17 @@ impl Recovering<'_> {
             };
             let len = region.len_in_memory();
             if memory.len < len {
-                return Err(Error::invalid(about(format!(
+                return Err(Error::invalid(about(&format!(
                     "region {} has {len} bytes, but only {} are protected",
                     region.id, memory.len
                 ))));
             }
             if !self.sizes_asked.get() {
-                let what = || about("restoring".to_owned());
+                let what = || about(RESTORING);
                 look_at_size(self.engine.files(), what, region, memory);
             }
             let place = call.place(region.id, memory, len);
-            let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
+            let place = place.map_err(|error| error.within(about(RESTORING)))?;
             if place.part == Part::Host && !known(memory, len) {
                 of_host.push((region.id, memory, len));
             }
@@ -183,7 +185,7 @@ impl Recovering<'_> {
                 }
             }
         }
-        check_writable(&of_host).map_err(|error| error.within(about("restoring".to_owned())))?;
+        check_writable(&of_host).map_err(|error| error.within(about(RESTORING)))?;
         self.judge_lacking(restoring, selection)?;
         let inside = call.into_inside();
         Ok(Prepared { places, objects, messages, encoded, arrays, inside, in_order: false })
@@ -225,32 +227,32 @@ impl Recovering<'_> {
         distribution: Option<&Distribution>,
         prepared: &mut Prepared,
     ) -> Result<()> {
-        let about = |text: String| {
+        let about = |text: &str| {
             format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
         };
         self.engine.restores().recover(restoring, &prepared.places, prepared.in_order)?;
         if let Some(distribution) = distribution {
             let of = (&*restoring.name, restoring.version);
             let read = distributed::read(self.engine, distribution, of, &prepared.arrays);
-            read.map_err(|error| error.within(about("restoring".to_owned())))?;
+            read.map_err(|error| error.within(about(RESTORING)))?;
         }
         prepared
             .encoded
             .iter()
             .try_for_each(|(place, buffer)| buffer.decode(self.engine, place))
-            .map_err(|error| error.within(about("restoring".to_owned())))?;
+            .map_err(|error| error.within(about(RESTORING)))?;
         prepared.leave();
         self.allow_replacing(restoring);
         for (id, object, bytes) in &prepared.objects {
             let read = object.read(bytes);
-            let hint = read.map_err(|error| error.within(about(format!("region {id}"))))?;
+            let hint = read.map_err(|error| error.within(about(&format!("region {id}"))))?;
             if let Some(hint) = hint {
                 self.engine.files().warnings().once(format!("region {id}: {hint}"));
             }
         }
         if let Some((log, bytes)) = &prepared.messages {
             self.recover_log(restoring, *log, bytes)
-                .map_err(|error| error.within(about("restoring".to_owned())))?;
+                .map_err(|error| error.within(about(RESTORING)))?;
         }
         Ok(())
     }
@@ -290,13 +292,12 @@ fn wanted_part<'a>(
     let Some((memory, part)) = memory.and_then(|memory| Some((memory, memory.part_of_array()?)))
     else {
         return Err(Error::invalid(format!(
-            "region {id} is a part of an array that several ranks share: protect this process's part, and say which it \
-             is (VELOC_Mem_decompose)"
+            "region {id} is a part of an array: protect this process's part, and say which it is (VELOC_Mem_decompose)"
         )));
     };
     if part.array != stored.array {
         return Err(Error::invalid(format!(
-            "region {id} is a part of an array of {}, and here of one of {} (VELOC_Mem_decompose)",
+            "region {id} is a part of an array of {}, and VELOC_Mem_decompose has said {}",
             stored.array, part.array
         )));
     }

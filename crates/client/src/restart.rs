@@ -152,6 +152,10 @@ impl Client {
     pub fn recover_ckpt_size(&mut self, name: &str, version: i32, region: i32) -> Result<u64> {
         names::validate(name, version)?;
         self.sizes_asked.set(true);
+        let open = self.phase.restoring().ok().filter(|_| self.phase.distribution().is_some());
+        if open.is_some_and(|open| (&*open.name, open.version) == (name, version)) {
+            return self.recover_size(region);
+        }
         let part_of = |id| self.protection.regions.of(name).part(id);
         let id = self.engine.restores().find(name, version, part_of)?;
         let regions = self.engine.restores().regions_to_restore(id, name, version, part_of)?;

@@ -108,8 +108,8 @@ impl Distribution {
                 };
                 if !is_alike {
                     return Err(about(Error::invalid(format!(
-                        "ranks 0 and {rank} have not the same of it, and it is no part of an array \
-                         (VELOC_Mem_decompose) on both"
+                        "it is not alike on ranks 0 and {rank}, and not a part of an array on both \
+                         (VELOC_Mem_decompose)"
                     ))));
                 }
             }
@@ -243,19 +243,17 @@ impl Search<'_> {
     /// come to the same result. Collective.
     ///
     /// # Errors
-    /// MPI's. Or, with the rank: a file is missing, damaged, or of another run; the files do not make up whole arrays,
-    /// or have anything else not alike.
+    /// MPI's; [`ErrorKind::NotFound`]: there is no file of rank 0; [`ErrorKind::OtherJob`], with the rank: a file is
+    /// missing, damaged or of another run, the files do not make up whole arrays, or have anything else not alike.
     pub fn distribution(&self, name: &str, version: i32) -> Result<Distribution> {
         let files = self.engine.files();
         let (rank, processes) = (self.own_rank()?, self.comm.map_or(Ok(1), |comm| comm.size())?);
         let own: Option<Made> = (rank == 0).then(|| made(files, name, version));
         let all = self.gather_all(&own)?;
         let made = all.into_iter().flatten().next().unwrap_or_else(|| Ok(Vec::new()));
-        let text = |why: &str| {
-            Error::new(ErrorKind::NotFound, why).within(format!("\"{name}\" version {version}"))
-        };
+        let text = |why: &str| Error::new(ErrorKind::NotFound, why);
         let mut failed = text("persistent has no files of which it is known what job made them");
-        for (identity, ranks) in made.map_err(|why| text(&format!("rank 0: {why}")))? {
+        for (identity, ranks) in made.map_err(|why| text(&why))? {
             let mine = (rank..ranks).step_by(processes as usize);
             let seen: Seen = mine
                 .map(|of| {
@@ -269,7 +267,7 @@ impl Search<'_> {
             seen.sort_unstable_by_key(|(of, _)| *of);
             match judged(identity, ranks, seen) {
                 Ok(distribution) => return Ok(distribution),
-                Err(error) => failed = error.within(format!("\"{name}\" version {version}")),
+                Err(error) => failed = error.within(format!("of {ranks} ranks")),
             }
         }
         Err(failed)
@@ -285,8 +283,7 @@ impl Search<'_> {
 
 /// Whether a copy of a version has subarrays.
 pub(super) fn has_subarrays(files: &Files, name: &str, version: i32) -> bool {
-    let header = files.copies().undisputed_header(name, version);
-    header.is_some_and(|header| header.region(subarray::REGION).is_some())
+    files.copies().have_region(name, version, subarray::REGION)
 }
 
 /// The jobs that have left copies of rank 0's file in persistent.
@@ -294,7 +291,9 @@ fn made(files: &Files, name: &str, version: i32) -> Made {
     let files = files.in_persistent(0);
     let found = files.copies().proofs(name, version).map_err(|error| error.to_string())?;
     let known = found.into_iter().filter(|proof| proof.ranks > 0 && proof.identity.is_known());
-    Ok(known.map(|proof| (proof.identity, proof.ranks)).collect())
+    let mut made: Vec<_> = known.map(|proof| (proof.identity, proof.ranks)).collect();
+    made.dedup();
+    Ok(made)
 }
 
 /// The distribution that has been seen, if there is one.
@@ -310,15 +309,16 @@ fn judged(identity: Identity, ranks: u32, seen: Seen) -> Result<Distribution> {
     if let Some(first) = bad.first() {
         let more = match bad.len() {
             1 => String::new(),
-            number => format!("; and {} more of the {ranks} ranks", number - 1),
+            number => format!("; and {} more", number - 1),
         };
-        return Err(Error::new(ErrorKind::NotFound, format!("{first}{more}")));
+        return Err(Error::new(ErrorKind::OtherJob, format!("{first}{more}")));
     }
     if files.len() != ranks as usize {
-        let text = format!("{} of {ranks} files were looked at", files.len());
-        return Err(Error::new(ErrorKind::Internal, text));
+        let text = format!("{} of their files were looked at", files.len());
+        return Err(Error::new(ErrorKind::OtherJob, text));
     }
     let distribution = Distribution { identity, files };
-    distribution.check()?;
+    let checked = distribution.check();
+    checked.map_err(|error| Error::new(ErrorKind::OtherJob, error.to_string()))?;
     Ok(distribution)
 }

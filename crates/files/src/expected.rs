@@ -18,6 +18,7 @@ use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
 use format::names;
 use format::proof::{Digest, Proof, Sort};
+use format::subarray;
 use os::{files, memory};
 
 /// The bytes of a block, by which the system counts.
@@ -172,12 +173,15 @@ impl Checks {
             return Err(self.unfit(opened, format!("{is}, where {not} should be")));
         }
         if self.ranks > 0 && proof.ranks > 0 && proof.ranks != self.ranks {
+            let then = match opened.header.region(subarray::REGION) {
+                Some(_) => "it has to say which parts of their arrays it has (VELOC_Mem_decompose)",
+                None => "they are neither restored nor replaced (proof = accept does both)",
+            };
             return Err(Error::new(
                 ErrorKind::OtherJob,
                 // The text is the same for all versions, so that it is printed once.
                 format!(
-                    "the checkpoints of \"{name}\" are of a job of {} ranks, and this one has {}: they \
-                     are neither restored nor replaced (proof = accept does both)",
+                    "the checkpoints of \"{name}\" are of a job of {} ranks, and this one has {}: {then}",
                     proof.ranks, self.ranks
                 ),
             ));

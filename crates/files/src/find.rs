@@ -97,6 +97,12 @@ impl Copies {
         self.nearest(name, version, |opened| self.checks.checked(opened, name, version, || Ok(())))
     }
 
+    /// Whether a copy of a checkpoint has a region.
+    pub fn have_region(&self, name: &str, version: i32, id: i32) -> bool {
+        let has = |opened: &Opened| opened.header.region(id).is_some();
+        self.copies(name, version).any(|(opened, _)| opened.is_ok_and(|opened| has(&opened)))
+    }
+
     /// The proofs of this user's copies of a checkpoint.
     ///
     /// # Errors
