@@ -19,9 +19,8 @@
  *   restore=V      by VELOC_Restart, and looks at every element
  *   parts=V        the same by VELOC_Restart_begin, VELOC_Recover_size and VELOC_Recover_selective
  *   refuse=V:TEXT  VELOC_Restart fails on all processes, with these words ('|' between them, '_' for a blank)
- *   kill=R         process R kills itself, and the others with it
+ *   kill=R         once all are here, process R kills itself, and the others with it
  */
-#define CHECK_WITH_MPI
 #include "../programs/check.h"
 
 #include <mpi.h>
@@ -191,6 +190,7 @@ static void command(const char *name, const char *argument)
     } else if (strcmp(name, "refuse") == 0) {
         refuse(argument);
     } else if (strcmp(name, "kill") == 0) {
+        MPI_Barrier(MPI_COMM_WORLD);
         if (rank == number)
             kill(getpid(), SIGKILL);
         MPI_Barrier(MPI_COMM_WORLD);

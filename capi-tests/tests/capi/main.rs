@@ -15,6 +15,7 @@ mod compressed;
 mod counts;
 mod cxx;
 mod damaged;
+mod decompose;
 mod deferred_capture;
 mod descriptors;
 mod device;

@@ -296,7 +296,11 @@ impl<'a> Search<'a> {
                 None if self.have_one_run(name, highest)? => return Ok(Some(highest)),
                 None => {}
                 // All processes have the same reason, or know that another one has a reason.
-                Some(why) if restorable => {
+                // What has subarrays is looked at later.
+                Some(why)
+                    if restorable
+                        || has_subarrays(&self.engine.files().in_persistent(0), name, highest) =>
+                {
                     log::info!("passing over version {highest} of \"{name}\": {why}");
                 }
                 Some(why) => {
@@ -361,11 +365,12 @@ fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Res
 }
 
 fn pass_over(files: &Files, name: &str, version: i32, error: &Error) {
+    let of_others = matches!(error.kind(), ErrorKind::OtherJob | ErrorKind::NotFound);
+    if of_others && has_subarrays(&files.in_persistent(0), name, version) {
+        // It may be restored all the same, and is looked at later.
+        return;
+    }
     if error.kind() == ErrorKind::OtherJob {
-        if has_subarrays(&files.of_rank(files.places().rank()), name, version) {
-            // It may be restored all the same, and is looked at later.
-            return;
-        }
         // The error is the same for all versions: it is printed once.
         files.warnings().once(error.to_string());
         return;

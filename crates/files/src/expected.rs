@@ -174,7 +174,8 @@ impl Checks {
         }
         if self.ranks > 0 && proof.ranks > 0 && proof.ranks != self.ranks {
             let then = match opened.header.region(subarray::REGION) {
-                Some(_) => "it has to say which parts of their arrays it has (VELOC_Mem_decompose)",
+                Some(_) => "it puts their arrays together from all files in persistent, if it says which parts it has \
+                     (VELOC_Mem_decompose)",
                 None => "they are neither restored nor replaced (proof = accept does both)",
             };
             return Err(Error::new(

@@ -1,15 +1,15 @@
-! Heat spreads over a plate, as in heat.c, whose checkpoints this program takes up and which takes up those of this one:
+! Heat spreads over a plate, as in plate.c, whose checkpoints this program takes up and which takes up those of this one:
 ! a column here is a row there. The processes share the columns.
 !
-!   mpirun -n 4 heat [<configuration> [<steps>]]
-program heat
+!   mpirun -n 4 plate [<configuration> [<steps>]]
+program plate_of_heat
   use, intrinsic :: iso_fortran_env, only: real64
   use mpi
   use veloc
   implicit none
   integer, parameter :: ROWS = 44, COLUMNS = 60, EACH = 20
   real(real64), allocatable, target :: u(:, :)
-  real(real64) :: plate(ROWS, COLUMNS), whole(ROWS, COLUMNS)
+  real(real64) :: part(ROWS, COLUMNS), whole(ROWS, COLUMNS)
   integer, target :: now
   integer :: rank, ranks, before, own, steps, version, err, i, j
   character(len=1000) :: configuration, text
@@ -34,9 +34,9 @@ program heat
   call VELOC_Mem_protect(1, u, err); call check('VELOC_Mem_protect')
   call VELOC_Mem_decompose(1, [ROWS, COLUMNS], [0, before], [ROWS, own], VELOC_REAL8, err)
   call check('VELOC_Mem_decompose')
-  call VELOC_Restart_test('heat', 0, version)
+  call VELOC_Restart_test('plate', 0, version)
   if (version > 0) then
-    call VELOC_Restart('heat', version, err); call check('VELOC_Restart')
+    call VELOC_Restart('plate', version, err); call check('VELOC_Restart')
     if (rank == 0) print '(a, i0)', 'goes on at step ', now
   else
     do j = 1, own
@@ -49,12 +49,12 @@ program heat
     call step()
     now = now + 1
     if (mod(now, EACH) == 0) then
-      call VELOC_Checkpoint('heat', now, err); call check('VELOC_Checkpoint')
+      call VELOC_Checkpoint('plate', now, err); call check('VELOC_Checkpoint')
     end if
   end do
-  plate = 0
-  plate(:, before + 1:before + own) = u
-  call MPI_Reduce(plate, whole, size(plate), MPI_DOUBLE_PRECISION, MPI_SUM, 0, MPI_COMM_WORLD, err)
+  part = 0
+  part(:, before + 1:before + own) = u
+  call MPI_Reduce(part, whole, size(part), MPI_DOUBLE_PRECISION, MPI_SUM, 0, MPI_COMM_WORLD, err)
   if (rank == 0) then
     open(newunit=i, file='plate.bin', form='unformatted', access='stream', status='replace')
     write(i) whole

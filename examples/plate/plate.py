@@ -1,6 +1,6 @@
-"""Heat spreads over a plate, as in heat.c, whose checkpoints this program takes up and which takes up those of this one.
+"""Heat spreads over a plate, as in plate.c, whose checkpoints this program takes up and which takes up those of this one.
 
-mpirun -n 4 python3 heat.py [<configuration> [<steps>]]
+mpirun -n 4 python3 plate.py [<configuration> [<steps>]]
 """
 
 import sys
@@ -25,9 +25,9 @@ def main(config: str = "veloc.cfg", steps: str = "200") -> None:
         job.protect(0, now)
         job.protect(1, u)
         job.decompose(1, shape=(ROWS, COLUMNS), offsets=(first, 0))
-        version = job.latest("heat")
+        version = job.latest("plate")
         if version is not None:
-            job.restart("heat", version)
+            job.restart("plate", version)
             if comm.rank == 0:
                 print("goes on at step", now[0])
         while now[0] < int(steps):
@@ -38,7 +38,7 @@ def main(config: str = "veloc.cfg", steps: str = "200") -> None:
             u += 0.2 * (left + right + up + down - 4 * u)
             now += 1
             if now[0] % EACH == 0:
-                job.checkpoint("heat", int(now[0]))
+                job.checkpoint("plate", int(now[0]))
 
     blocks = comm.gather(u)
     if blocks is not None:

@@ -2,10 +2,11 @@
  * Heat spreads over a plate that the processes share, each with a block of it. Kill it, and start it again with any
  * number of processes: it goes on from the last checkpoint, to the same bits.
  *
- *   mpirun -n 4 heat [<configuration> [<steps>]]
+ *   mpirun -n 4 plate [<configuration> [<steps>]]
  *
- * The temperatures at the end are in plate.bin. HEAT_MISHAP="<process> <step>" kills a process at a step.
+ * The temperatures at the end are in plate.bin. PLATE_MISHAP="<process> <step>" kills a process at a step.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 enum { ROWS = 60, COLUMNS = 44, EACH = 20 };
 
 /* This process's block: its place in the plate and its size, and the processes around it. */
-static size_t plate[2] = {ROWS, COLUMNS}, offsets[2], sizes[2];
+static size_t all_sizes[2] = {ROWS, COLUMNS}, offsets[2], sizes[2];
 static int above, below, left, right, rank;
 static MPI_Comm grid;
 
@@ -39,8 +40,8 @@ static void share(void)
     MPI_Cart_shift(grid, 0, 1, &above, &below);
     MPI_Cart_shift(grid, 1, 1, &left, &right);
     for (axis = 0; axis < 2; axis++) {
-        offsets[axis] = plate[axis] * (size_t)place[axis] / (size_t)blocks[axis];
-        sizes[axis] = plate[axis] * (size_t)(place[axis] + 1) / (size_t)blocks[axis] - offsets[axis];
+        offsets[axis] = all_sizes[axis] * (size_t)place[axis] / (size_t)blocks[axis];
+        sizes[axis] = all_sizes[axis] * (size_t)(place[axis] + 1) / (size_t)blocks[axis] - offsets[axis];
     }
 }
 
@@ -93,7 +94,7 @@ static void write_plate(const double *u)
 
 int main(int argc, char **argv)
 {
-    const char *mishap = getenv("HEAT_MISHAP");
+    const char *mishap = getenv("PLATE_MISHAP");
     int now = 0, steps, version, victim = -1, moment = -1;
     size_t i, j;
     double *u, *wide;
@@ -101,7 +102,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     steps = argc > 2 ? atoi(argv[2]) : 200;
     if (mishap != NULL && sscanf(mishap, "%d %d", &victim, &moment) != 2)
-        printf("HEAT_MISHAP is no process and step: %s\n", mishap);
+        printf("PLATE_MISHAP is no process and step: %s\n", mishap);
     check(VELOC_Init(MPI_COMM_WORLD, argc > 1 ? argv[1] : "veloc.cfg"), "VELOC_Init");
     share();
     u = (double *)calloc(sizes[0] * sizes[1], sizeof *u);
@@ -111,10 +112,10 @@ int main(int argc, char **argv)
 
     check(VELOC_Mem_protect(0, &now, 1, sizeof now), "VELOC_Mem_protect");
     check(VELOC_Mem_protect(1, u, sizes[0] * sizes[1], sizeof *u), "VELOC_Mem_protect");
-    check(VELOC_Mem_decompose(1, 2, plate, offsets, sizes, sizeof *u), "VELOC_Mem_decompose");
-    version = VELOC_Restart_test("heat", 0);
+    check(VELOC_Mem_decompose(1, 2, all_sizes, offsets, sizes, sizeof *u), "VELOC_Mem_decompose");
+    version = VELOC_Restart_test("plate", 0);
     if (version > 0) {
-        check(VELOC_Restart("heat", version), "VELOC_Restart");
+        check(VELOC_Restart("plate", version), "VELOC_Restart");
         if (rank == 0)
             printf("goes on at step %d\n", now);
     } else {
@@ -126,7 +127,7 @@ int main(int argc, char **argv)
         step(u, wide);
         now++;
         if (now % EACH == 0)
-            check(VELOC_Checkpoint("heat", now), "VELOC_Checkpoint");
+            check(VELOC_Checkpoint("plate", now), "VELOC_Checkpoint");
         if (rank == victim && now == moment)
             kill(getpid(), SIGKILL);
     }

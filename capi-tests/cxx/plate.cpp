@@ -1,0 +1,4 @@
+/*
+ * The example in C is C++ as well.
+ */
+#include "../../examples/plate/plate.c"
