@@ -100,6 +100,9 @@ contains
     was(:9999) = 0
     wave = was
     call VELOC_Mem_compress(9, VELOC_COMPRESS_LOSSLESS, 0d0, err); call ok('VELOC_COMPRESS_LOSSLESS')
+    call VELOC_Mem_decompose(9, [5, 4000], [0, 0], [5, 4000], VELOC_REAL4, err); call ok('a part of an array')
+    call VELOC_Mem_decompose(9, [1], [0, 0], [1], VELOC_REAL4, err)
+    if (err /= VELOC_NSCS) call fail('VELOC_Mem_decompose has taken lists of other lengths')
     call VELOC_Checkpoint('wave', 2, err); call ok('VELOC_Checkpoint')
     wave = 7
     call VELOC_Restart('wave', 2, err); call ok('VELOC_Restart')

@@ -316,6 +316,31 @@ class Arrays(WithFolder):
             with self.assertRaisesRegex(veloc.Error, "region 7 is not protected"):
                 job.capture(7, "copy")
 
+    def test_a_part_of_an_array(self):
+        """Catches a part that is taken for another order's, and an error that does not say which number is wrong."""
+        array = numpy.zeros((3, 4, 5))
+        with self.job() as job:
+            job.protect(0, array)
+            job.protect(1, veloc.Pickled(1))
+            job.decompose(0, shape=(9, 4, 5), offsets=(6, 0, 0))
+            job.decompose(0, shape=(9, 4, 5), offsets=(6, 0, 0), order="C")
+            for wrong, shape, offsets, order in (
+                ("3 elements from 7 on are not within the 9 of dimension 0", (9, 4, 5), (7, 0, 0), None),
+                ("the offsets", (9, 4, 5), (6, 0), None),
+                ("order of dimensions is not F", (9, 4, 5), (6, 0, 0), "F"),
+                ("order of dimensions is not Q", (9, 4, 5), (6, 0, 0), "Q"),
+                ("size", (9, 4, 5), (-1, 0, 0), None),
+            ):
+                with self.assertRaisesRegex((ValueError, OverflowError, veloc.Error), wrong):
+                    job.decompose(0, shape, offsets, order)
+            with self.assertRaisesRegex(ValueError, "region 1 is no protected array"):
+                job.decompose(1, (1,), (0,))
+            job.protect(2, numpy.zeros((5, 4, 3)).T)
+            job.decompose(2, (9, 4, 5), (6, 0, 0))
+            job.protect(3, numpy.zeros((3, 5, 4)).transpose(0, 2, 1))
+            with self.assertRaisesRegex(ValueError, "order of dimensions is not C or F"):
+                job.decompose(3, (9, 4, 5), (6, 0, 0))
+
     def test_compressed_without_loss(self):
         wave = numpy.zeros(50_000)
         wave[20_000:] = numpy.sin(numpy.arange(30_000) * 0.01)

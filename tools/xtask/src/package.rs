@@ -86,7 +86,7 @@ pub fn check(profile: Profile) -> Result<Vec<String>> {
         if pkg_config {
             consumers::with_pkg_config_and_mpi(&package, work, mpi)?;
         }
-        consumers::heat(&package, work, mpi)?;
+        consumers::over_mpi(&package, work, mpi)?;
     }
     Ok(skipped)
 }

@@ -98,21 +98,26 @@ pub(crate) fn examples(prefix: &Path, work: &Path, library: Option<&Path>) -> Re
     Ok(())
 }
 
-/// The example in Fortran, built as its README says.
-pub(super) fn heat(package: &Installed, work: &Path, mpi: MpiInstallation) -> Result<()> {
-    let build = work.join(format!("heat-{}", mpi.name));
-    let mut configure = Command::new("cmake");
-    configure.arg("-S").arg(root().join("examples/heat")).arg("-B").arg(&build);
-    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", package.prefix.display()));
-    configure.arg(format!("-DMPI_Fortran_COMPILER={}", mpi.command("mpifort")));
-    quietly(&mut configure)?;
-    quietly(Command::new("cmake").arg("--build").arg(&build))?;
-    let (config, scratch) = (build.join("own.cfg"), build.join("scratch"));
-    write(&config, &format!("mode = async\nscratch = {}\n", scratch.display()))?;
-    let mut command = mpi.starter(&build.join("heat"));
-    let stdout = quietly(command.arg(config).current_dir(&build))?;
-    if !stdout.ends_with("\ndone\n") {
-        return Err(Error::new(format!("{} printed\n{stdout}", line(&command))));
+/// The examples over MPI, built as their READMEs say.
+pub(super) fn over_mpi(package: &Installed, work: &Path, mpi: MpiInstallation) -> Result<()> {
+    for (example, programs) in [("heat", &["heat"][..]), ("plate", &["plate", "plate-fortran"])] {
+        let build = work.join(format!("{example}-{}", mpi.name));
+        let mut configure = Command::new("cmake");
+        configure.arg("-S").arg(root().join("examples").join(example)).arg("-B").arg(&build);
+        configure.arg(format!("-DCMAKE_PREFIX_PATH={}", package.prefix.display()));
+        configure.arg(format!("-DMPI_Fortran_COMPILER={}", mpi.command("mpifort")));
+        configure.arg(format!("-DMPI_C_COMPILER={}", mpi.command("mpicc")));
+        quietly(&mut configure)?;
+        quietly(Command::new("cmake").arg("--build").arg(&build))?;
+        let (config, scratch) = (build.join("own.cfg"), build.join("scratch"));
+        write(&config, &format!("mode = async\nscratch = {}\n", scratch.display()))?;
+        for program in programs {
+            let mut command = mpi.starter(&build.join(program));
+            let stdout = quietly(command.arg(&config).current_dir(&build))?;
+            if !stdout.ends_with("done\n") {
+                return Err(Error::new(format!("{} printed\n{stdout}", line(&command))));
+            }
+        }
     }
     Ok(())
 }
