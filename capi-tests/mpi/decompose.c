@@ -19,6 +19,10 @@
  *   restore=V      by VELOC_Restart, and looks at every element
  *   parts=V        the same by VELOC_Restart_begin, VELOC_Recover_size and VELOC_Recover_selective
  *   refuse=V:TEXT  VELOC_Restart fails on all processes, with these words ('|' between them, '_' for a blank)
+ *   salt=S         from here on, other values than with another salt
+ *   late=V:A,B,C   VELOC_Restart_begin, then the cut, which is too late: VELOC_Recover_mem fails
+ *   open=V         a checkpoint that has a region already: VELOC_Mem_decompose fails, and it is given up
+ *   gone=V:FOLDER  VELOC_Restart_begin; then the files in that folder go, and VELOC_Recover_mem succeeds
  *   kill=R         once all are here, process R kills itself, and the others with it
  */
 #include "../programs/check.h"
@@ -30,7 +34,7 @@
 enum { ARRAY = 1, ALIKE = 2, MOST = 13 * 10 * 14 };
 
 static size_t sizes_of[3] = {12, 10, 14};
-static int rank, ranks, dimensions = 3, unlike;
+static int rank, ranks, dimensions = 3, unlike, salt;
 static size_t offsets[3], sizes[3];
 static double block[MOST];
 static int alike[4];
@@ -38,7 +42,7 @@ static int alike[4];
 static double value(const size_t *at, int version)
 {
     size_t index = (at[0] * 100 + at[1]) * 100 + at[2];
-    return (double)index + 1e7 * version + 0.125;
+    return (double)index + 1e7 * version + 1e9 * salt + 0.125;
 }
 
 /* Calls for each element of the own block, in C's order. */
@@ -189,6 +193,34 @@ static void command(const char *name, const char *argument)
         look(number);
     } else if (strcmp(name, "refuse") == 0) {
         refuse(argument);
+    } else if (strcmp(name, "salt") == 0) {
+        salt = number;
+    } else if (strcmp(name, "late") == 0) {
+        clear();
+        OK(VELOC_Restart_begin("cut", number));
+        cut(strchr(argument, ':') + 1, 1);
+        REFUSED(VELOC_Recover_mem(), "which VELOC_Restart_begin has to know");
+        EQUAL(((unsigned char *)block)[0], 0xff);
+        OK(VELOC_Restart_end(0));
+    } else if (strcmp(name, "open") == 0) {
+        size_t one = 1, none = 0;
+        OK(VELOC_Checkpoint_begin("cut", number));
+        OK(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, &id, 1));
+        REFUSED(VELOC_Mem_decompose(ARRAY, 1, &one, &none, &one, sizeof *block), "is open and has regions");
+        OK(VELOC_Checkpoint_end(VELOC_FAILURE));
+    } else if (strcmp(name, "gone") == 0) {
+        clear();
+        OK(VELOC_Restart_begin("cut", number));
+        MPI_Barrier(MPI_COMM_WORLD);
+        for (id = 0; rank == 0 && id < 16; id++) {
+            char path[400];
+            snprintf(path, sizeof path, "%s/cut-%d-%d.dat", strchr(argument, ':') + 1, id, number);
+            unlink(path);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        OK(VELOC_Recover_mem());
+        OK(VELOC_Restart_end(1));
+        look(number);
     } else if (strcmp(name, "kill") == 0) {
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == number)

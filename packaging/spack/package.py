@@ -10,13 +10,11 @@ class Veloc(CMakePackage):
     memory of GPU and host that are made usable in the background."""
 
     # For Spack 1.0 or newer. This file goes to packages/veloc of a repository of your own (spack repo
-    # create, spack repo add), which comes before Spack's own, where veloc is VELOC. The sources are
-    # those of a checkout, in an environment:
-    #
-    #     spack develop --path <checkout> veloc@develop
-    #     spack add veloc@develop
-    #     spack install
-    version("develop")
+    # create, spack repo add), which comes before Spack's own, where veloc is VELOC. Write the path of
+    # your clone here, and `spack install veloc` takes its branch main.
+    git = "file:///usr/src/veloc"
+
+    version("develop", branch="main")
 
     license("MIT OR Apache-2.0")
 

@@ -368,7 +368,8 @@ pub extern "C" fn VELOC_Mem_may_compress(id: c_int, may: c_int) -> c_int {
 /// processes make up the array. Checkpoints remember how it was cut. A job of any number of
 /// processes then finds such a version in persistent (VELOC_Restart_test), and VELOC_Restart gives
 /// each process the block that it says it has. Regions of which nothing is said have to be alike
-/// on all processes. It ends with the region's protection.
+/// on all processes. The block stays with a region that is protected again with the same size, and
+/// ends with its protection.
 ///
 /// A checkpoint with such a region has one more, -2147483648 + 1048578 (-2146435070).
 ///
@@ -379,7 +380,8 @@ pub extern "C" fn VELOC_Mem_may_compress(id: c_int, may: c_int) -> c_int {
 /// @param sizes         elements of the block in each dimension; they may be 0
 /// @param element_size  bytes of an element
 /// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region, it is an object or has another
-///         size, a pointer is NULL, or the block does not lie in the array
+///         size, a pointer is NULL, the block does not lie in the array, or a checkpoint is open
+///         that has regions already
 ///
 /// Source: an addition of this library.
 ///
@@ -416,7 +418,12 @@ pub unsafe extern "C" fn VELOC_Mem_decompose(
                 ))))
             }
         };
-        with_client(|client| client.protecting().set_subarray(id, part))
+        let set = with_client(|client| client.decompose(id, part));
+        set.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => error
+                .followed_by("a region of one name (VELOC_Region_protect) cannot be decomposed"),
+            _ => error,
+        })
     })
 }
 

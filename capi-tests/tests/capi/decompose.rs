@@ -154,6 +154,46 @@ fn what_is_not_whole_is_named_and_passed_over() {
     }
 }
 
+/// The same number of processes goes on with another cut. Catches a version of an older run that comes from persistent
+/// while these processes have a newer one; blocks of the old cut that are restored where the new one was said too late;
+/// a table of an open checkpoint that is wrong; files that are opened only when they are read; and, without proofs, files
+/// of two runs.
+#[test]
+fn another_cut_of_the_same_number() {
+    for mpi in every_mpi() {
+        let keys = format!("mode = sync\n{DIRECTORIES}");
+        let job = Job::new(&keys);
+        let Some(run) = of(mpi, &job, 4, "cut=2,2,1 take=1 cut=1,2,2 restore=1 open=2") else {
+            return;
+        };
+        run.succeed();
+        succeed_with_errors(mpi, &job, 4, "cut=2,2,1 late=1:1,2,2 restore=1");
+        // Another process that is ready may replace the files.
+        let gone = format!("cut=3,1,1 gone=1:{}", job.persistent().display());
+        succeed_with_errors(mpi, &job, 3, &gone);
+        succeed_with_errors(mpi, &job, 4, "cut=2,2,1 restore=1 take=1");
+        job.configure(&format!("{keys}persistent_interval = -1\n"));
+        let newer = "cut=2,2,1 restore=1 salt=7 take=1 restore=1 cut=1,2,2 \
+                     refuse=1:persistent_does_not_have_what_these_processes_have cut=2,2,1 restore=1";
+        succeed_with_errors(mpi, &job, 4, newer);
+        job.configure(&keys);
+        succeed_with_errors(mpi, &job, 4, "salt=7 cut=2,2,1 restore=1");
+
+        let file = job.persistent().join("cut-2-1.dat");
+        fs::rename(&file, job.path("kept")).unwrap();
+        succeed_with_errors(mpi, &job, 4, "salt=7 cut=2,2,1 restore=1 take=1");
+        fs::rename(job.path("kept"), &file).unwrap();
+        job.configure(&format!("{keys}proof = off\n"));
+        let refused = "cut=2,1,1 refuse=1:rank_2|another_run_made_it_than_rank_0's";
+        succeed_with_errors(mpi, &job, 2, refused);
+    }
+}
+
+/// A run that succeeds, and says what was refused.
+fn succeed_with_errors(mpi: &Mpi, job: &Job, processes: usize, commands: &str) {
+    of(mpi, job, processes, commands).unwrap().succeed();
+}
+
 /// Processes of MPI killed by one of them.
 fn killed(ended: &Ended) {
     assert!(!ended.status.success(), "{}{}", ended.stdout, ended.stderr);

@@ -34,6 +34,17 @@ pub(super) struct Captured {
 /// The table of subarrays, where there are some and the checkpoint does not have it yet.
 fn table_of_subarrays(engine: &Engine, regions: &Group, open: &Open) -> Option<Vec<u8>> {
     let is_there = open.regions.iter().any(|region| region.id == subarray::REGION);
+    for (id, region) in regions.iter() {
+        if let Protected::Memory(memory) = region {
+            if memory.terms.subarray.is_some() && memory.part_of_array().is_none() {
+                engine.files().warnings().once(format!(
+                    "region {id} has {} bytes now, so it is no part of an array any more (VELOC_Mem_decompose): only as \
+                     many ranks can restore it",
+                    memory.len
+                ));
+            }
+        }
+    }
     let mut table: Vec<_> = regions.subarrays().collect();
     if is_there || table.is_empty() {
         return None;

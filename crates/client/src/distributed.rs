@@ -1,5 +1,6 @@
 //! Puts this process's parts of arrays together from the files of several ranks (`VELOC_Mem_decompose`).
 
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::time::Instant;
 
 use super::recovering::zeros;
@@ -10,6 +11,7 @@ use engine::place::Place;
 use engine::Engine;
 use errors::{Error, ErrorKind, Result};
 use files::Opened;
+use format::header::RegionPosition;
 use format::subarray::{Run, Subarray};
 use os::affinity::usable_cpus;
 use trace::metrics::{Cause, Stop};
@@ -22,60 +24,131 @@ const SPAN: u64 = 4 << 20;
 /// The consequence of a restore that failed halfway.
 const UNDEFINED: &str = "the content of the regions that were to be restored is undefined now";
 
-/// The memory of this process's part of an array.
+/// The files that this process reads of a distribution. They are open from the moment at which the processes agree:
+/// one that is ready may replace them while others still read.
 #[derive(Debug)]
-pub(super) struct ArrayPlace {
-    pub(super) place: Place,
-    pub(super) part: Subarray,
+pub(super) struct Pieces {
+    distribution: Distribution,
+    opened: BTreeMap<u32, Opened>,
+    /// Whose file has for this process what all ranks have alike.
+    alike: u32,
 }
 
-/// Reads parts of arrays into the application's memory.
-///
-/// # Errors
-/// A file cannot be read, or is not what it was when the processes looked at it. Then the memory is undefined.
-pub(super) fn read(
-    engine: &Engine,
-    distribution: &Distribution,
-    (name, version): (&str, i32),
-    arrays: &[ArrayPlace],
-) -> Result<()> {
-    let places: Vec<Place> = arrays.iter().map(|array| array.place).collect();
-    engine.restores().await_application(&places)?;
-    let since = Instant::now();
-    let _waiting = engine.metrics().wait(Cause::File);
-    for ArrayPlace { place, part } in arrays.iter().filter(|array| !array.part.is_empty()) {
-        let fill = |to: &mut [u8]| -> Result<()> {
-            let ranks = distribution.parts(place.id);
-            let has_some = |from: &Subarray| from.runs(part).next().is_some();
-            for (rank, from) in ranks.filter(|(_, from)| has_some(from)) {
-                let opened = distribution.open(engine.files(), rank, name, version);
-                opened
-                    .and_then(|opened| copy(&opened, place.id, from.runs(part), to))
-                    .map_err(|error| error.within(format!("rank {rank}")).followed_by(UNDEFINED))?;
-            }
-            Ok(())
-        };
-        if place.part == Part::Device {
-            let mut bytes = zeros(place.len)?;
-            fill(&mut bytes)?;
-            engine.device_side().write_application(place, bytes)?;
-            continue;
+/// Where bytes go: a part of an array, or a whole region that all ranks have alike.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) place: Place,
+    pub(super) part: Option<Subarray>,
+}
+
+impl Pieces {
+    /// Opens the files that have some of these parts of arrays, by region.
+    ///
+    /// # Errors
+    /// One is not there any more.
+    pub(super) fn open(
+        engine: &Engine,
+        distribution: Distribution,
+        (name, version): (&str, i32),
+        parts: impl Iterator<Item = (i32, Subarray)>,
+    ) -> Result<Pieces> {
+        let alike = engine.files().places().rank() % distribution.ranks();
+        let mut opened = BTreeMap::new();
+        let mut needs = vec![alike];
+        for (id, part) in parts {
+            needs.extend(sources(&distribution, id, &part).map(|(rank, _)| rank));
         }
-        // SAFETY: the application has `len` writable bytes there, which was checked, and uses them for nothing else
-        // during the call.
-        fill(unsafe {
-            std::slice::from_raw_parts_mut(place.address as *mut u8, place.len as usize)
-        })?;
+        for rank in needs {
+            if let Entry::Vacant(place) = opened.entry(rank) {
+                place.insert(distribution.open(engine.files(), rank, name, version)?);
+            }
+        }
+        Ok(Pieces { distribution, opened, alike })
     }
-    let bytes = places.iter().map(|place| place.len).sum();
-    engine.metrics().hop((Stop::Scratch, Stop::Application)).add(bytes, since.elapsed());
-    Ok(())
+
+    /// The file with what all ranks have alike, and its rank.
+    pub(super) fn alike(&self) -> Result<(u32, &Opened)> {
+        Ok((self.alike, self.opened(self.alike)?))
+    }
+
+    /// A part of the array that a region belongs to. `None`: it belongs to none.
+    pub(super) fn part_of(&self, id: i32) -> Option<Subarray> {
+        self.distribution.parts(id).next().map(|(_, part)| part)
+    }
+
+    fn opened(&self, rank: u32) -> Result<&Opened> {
+        self.opened.get(&rank).ok_or_else(|| {
+            Error::invalid(
+                "it needs other parts of arrays than when VELOC_Restart_begin was called: call VELOC_Mem_decompose before",
+            )
+        })
+    }
+
+    /// Reads to the application's memory, and to buffers.
+    ///
+    /// # Errors
+    /// A file cannot be read. Then the content of the memory is undefined.
+    pub(super) fn read(&self, engine: &Engine, wanted: &[Wanted]) -> Result<()> {
+        let places: Vec<Place> = wanted.iter().map(|wanted| wanted.place).collect();
+        engine.restores().await_application(&places)?;
+        let since = Instant::now();
+        let _waiting = engine.metrics().wait(Cause::File);
+        for Wanted { place, part } in wanted.iter().filter(|wanted| wanted.place.len > 0) {
+            let filled = |to: &mut [u8]| {
+                let filled = match part {
+                    Some(part) => self.read_part(place.id, part, to),
+                    None => self.read_alike(place.id, to),
+                };
+                filled.map_err(|error| error.followed_by(UNDEFINED))
+            };
+            if place.part == Part::Device {
+                let mut bytes = zeros(place.len)?;
+                filled(&mut bytes)?;
+                engine.device_side().write_application(place, bytes)?;
+                continue;
+            }
+            // SAFETY: there are `len` writable bytes, which was checked of the application's memory, and nothing else uses
+            // them during the call.
+            filled(unsafe {
+                std::slice::from_raw_parts_mut(place.address as *mut u8, place.len as usize)
+            })?;
+        }
+        let bytes = places.iter().map(|place| place.len).sum();
+        engine.metrics().hop((Stop::Scratch, Stop::Application)).add(bytes, since.elapsed());
+        Ok(())
+    }
+
+    fn read_part(&self, id: i32, part: &Subarray, to: &mut [u8]) -> Result<()> {
+        for (rank, from) in sources(&self.distribution, id, part) {
+            let copied = self.opened(rank).and_then(|opened| copy(opened, id, from.runs(part), to));
+            copied.map_err(|error| error.within(format!("rank {rank}")))?;
+        }
+        Ok(())
+    }
+
+    fn read_alike(&self, id: i32, to: &mut [u8]) -> Result<()> {
+        let (_, opened) = self.alike()?;
+        opened.read_exact_at(to, position(opened, id)?.offset)
+    }
+}
+
+/// The ranks that have elements of a part of an array, each with its own part.
+fn sources<'a>(
+    distribution: &'a Distribution,
+    id: i32,
+    part: &'a Subarray,
+) -> impl Iterator<Item = (u32, Subarray)> + 'a {
+    distribution.parts(id).filter(|(_, from)| from.runs(part).next().is_some())
+}
+
+fn position(opened: &Opened, id: i32) -> Result<RegionPosition> {
+    let missing = || Error::new(ErrorKind::Corrupt, format!("region {id} is missing"));
+    opened.header().region(id).copied().ok_or_else(missing)
 }
 
 /// Copies runs of a region of a file.
 fn copy(opened: &Opened, id: i32, runs: impl Iterator<Item = Run>, to: &mut [u8]) -> Result<()> {
-    let gone = || Error::new(ErrorKind::Corrupt, format!("region {id} is missing"));
-    let region = *opened.header().region(id).ok_or_else(gone)?;
+    let region = position(opened, id)?;
     if let Some(len) = region.decoded {
         let mut encoded = zeros(region.size)?;
         opened.read_exact_at(&mut encoded, region.offset)?;

@@ -63,6 +63,7 @@ use encoding::Buffers;
 use engine::Engine;
 use errors::{Error, Result};
 use format::names;
+use format::subarray::Subarray;
 use guards::look_at_groups;
 use hints::Hints;
 use marked::Marked;
@@ -273,6 +274,23 @@ impl Client {
     /// What the processes of the job can restore.
     pub fn search(&self) -> Search<'_> {
         self.processes.search(&self.engine)
+    }
+
+    /// Says which part of an array a region is; `None`: of none (`VELOC_Mem_decompose`).
+    ///
+    /// # Errors
+    /// There is no such region, it is an object or has another length, a region has the id of the table, or the open
+    /// checkpoint has the table already.
+    pub fn decompose(&mut self, id: i32, part: Option<Subarray>) -> Result<()> {
+        match &self.phase {
+            Phase::Checkpoint { open, .. } if !open.regions.is_empty() => {
+                Err(Error::invalid(format!(
+                    "region {id}: checkpoint \"{}\" version {} is open and has regions already: end it first",
+                    open.name, open.version
+                )))
+            }
+            _ => self.protection.regions.group_mut(None).set_subarray(id, part),
+        }
     }
 
     /// What is protected, to be changed.

@@ -100,7 +100,7 @@ impl Marked<'_> {
         names::validate(name, version).and_then(|()| self.client.phase.must_be_idle())?;
         let part_of = |id| self.client.protection.regions.of(name).part(id);
         let restoring = self.client.engine.restores().begin_restore(name, version, part_of)?;
-        self.client.phase = Phase::Restart { restoring, distribution: None };
+        self.client.phase = Phase::Restart { restoring, pieces: None };
         Ok(())
     }
 }

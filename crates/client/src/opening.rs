@@ -1,22 +1,21 @@
 //! Opens a checkpoint for recovery on all processes, or on none.
 
-use super::recovering::{zeros, Prepared, Recovering};
+use super::distributed::Pieces;
+use super::recovering::{Prepared, Recovering};
 use super::Selection;
 use collective::one_run::{of_several_runs, Nearest};
 use collective::{Distribution, Search};
-use engine::place::Place;
 use engine::restore::Restoring;
 use errors::{Error, ErrorKind, Result};
 use format::identity::Identity;
-use format::subarray::{self, Subarray};
 
 /// A checkpoint that is about to be open for recovery.
 pub(super) struct BegunRestore {
     pub restoring: Restoring,
     /// Where a restart copies to, or why it cannot; `None` if the checkpoint is only opened.
     pub prepared: Result<Option<Prepared>>,
-    /// Parts of arrays are read from the files of several ranks.
-    pub distribution: Option<Distribution>,
+    /// The files of several ranks that it is read from.
+    pub pieces: Option<Pieces>,
     /// It has other parts of arrays than this process has now.
     differs: bool,
 }
@@ -74,8 +73,18 @@ impl Opening<'_> {
             Ok(Nearest::OfOneRun) => {}
             Ok(Nearest::Elsewhere) => {
                 let failed = begun.as_ref().err().cloned();
+                let copies = match &begun {
+                    Ok(_) => self.recovering.engine.checkpoints().identities(name, version),
+                    Err(_) => Vec::new(),
+                };
                 end(begun);
-                return self.open_distributed(name, version, copied, proper, failed);
+                let proper = proper.and_then(|()| match of {
+                    None => Ok(()),
+                    Some(rank) => Err(Error::invalid(format!(
+                        "rank {rank} is named, and other processes put their arrays together from all ranks"
+                    ))),
+                });
+                return self.open_distributed((name, version), copied, proper, &copies, failed);
             }
             Ok(Nearest::OfSeveralRuns) => {
                 // A process that has found nothing keeps its reason.
@@ -148,7 +157,7 @@ impl Opening<'_> {
             engine.restores().end_restore(restoring, false);
             return Err(error);
         }
-        let differs = match self.has_other_parts(&restoring) {
+        let differs = match self.recovering.has_other_parts(&restoring) {
             Ok(differs) => differs,
             Err(error) => {
                 engine.restores().end_restore(restoring, false);
@@ -162,41 +171,26 @@ impl Opening<'_> {
             // The processes exchange what they have found.
             prepared.leave();
         }
-        Ok(BegunRestore { restoring, prepared, distribution: None, differs })
+        Ok(BegunRestore { restoring, prepared, pieces: None, differs })
     }
 
-    /// Whether a checkpoint has other parts of arrays than this process has now.
-    fn has_other_parts(&self, restoring: &Restoring) -> Result<bool> {
-        let Recovering { engine, protection, .. } = self.recovering;
-        let regions = protection.regions.of(&restoring.name);
-        let table = restoring.regions.iter().find(|region| region.id == subarray::REGION);
-        let Some(table) = table.filter(|_| regions.subarrays().next().is_some()) else {
-            return Ok(false);
-        };
-        let mut bytes = zeros(table.size.min(subarray::LONGEST))?;
-        let place = Place::plain(table.id, bytes.as_mut_ptr(), bytes.len());
-        engine.restores().recover(restoring, &[place], false)?;
-        let stored = subarray::decode(&bytes)?;
-        let is_other = |(id, part): (i32, Subarray)| {
-            stored.iter().any(|(of, stored)| *of == id && *stored != part)
-        };
-        Ok(regions.subarrays().any(is_other))
-    }
-
-    /// Opens a checkpoint whose arrays other ranks have cut otherwise. `failed`: why this process has not found its own.
-    /// Collective.
+    /// Opens a checkpoint whose arrays other ranks have cut otherwise. `copies`: the runs that this process has it of;
+    /// `failed`: why it has none. Collective.
     fn open_distributed(
         &self,
-        name: &str,
-        version: i32,
+        (name, version): (&str, i32),
         copied: Option<&Selection>,
         proper: Result<()>,
+        copies: &[Identity],
         failed: Option<Error>,
     ) -> Result<BegunRestore> {
-        let distribution = self.search.distribution(name, version);
-        let distribution = distribution.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => error,
-            _ => error.within(format!("\"{name}\" version {version}")),
+        let within = |error: Error| error.within(format!("\"{name}\" version {version}"));
+        let distribution = self.search.distribution(name, version, copies);
+        let distribution = distribution.map_err(|error| match (failed, error.kind()) {
+            (Some(failed), ErrorKind::NotFound) => {
+                failed.followed_by(format!("the files of all ranks are of no use either: {error}"))
+            }
+            _ => within(error),
         });
         let begun = proper
             .and(distribution)
@@ -205,12 +199,6 @@ impl Opening<'_> {
             Ok(BegunRestore { prepared: Ok(_), .. }) => Ok(()),
             Ok(BegunRestore { prepared: Err(error), .. }) | Err(error) => Err(error.clone()),
         };
-        let ready = ready.map_err(|error| match (failed, error.kind()) {
-            (Some(failed), ErrorKind::NotFound) => {
-                failed.followed_by(format!("the files of all ranks are of no use either: {error}"))
-            }
-            _ => error,
-        });
         if let Err(error) = self.search.all_or_none(ready) {
             if let Ok(begun) = begun {
                 self.recovering.engine.restores().end_restore(begun.restoring, false);
@@ -220,7 +208,7 @@ impl Opening<'_> {
         begun
     }
 
-    /// Opens the file that has what all ranks have alike, and finds where this process's parts go.
+    /// Opens the files that this process needs, and finds where its parts go.
     fn begin_distributed(
         &self,
         name: &str,
@@ -229,19 +217,22 @@ impl Opening<'_> {
         distribution: Distribution,
     ) -> Result<BegunRestore> {
         let Recovering { engine, protection, .. } = self.recovering;
-        // Most processes have compared this one's bytes.
-        let rank = engine.files().places().rank() % distribution.ranks();
-        let files = engine.files().in_persistent(rank).of_run(distribution.identity);
-        let part_of = |id| protection.regions.of(name).part(id);
-        let restoring = engine.restores().begin_restore_in(files, name, version, part_of)?;
+        let (identity, regions) = (distribution.identity, protection.regions.of(name));
+        let pieces = Pieces::open(engine, distribution, (name, version), regions.subarrays())?;
+        let (rank, opened) = pieces.alike()?;
+        let files = engine.files().in_persistent(rank).of_run(identity);
+        let part_of = |id| regions.part(id);
+        let header = Some(opened.header());
+        let restoring =
+            engine.restores().begin_restore_stored(files, name, version, header, part_of);
         let prepare = |copied: &Selection| {
-            self.recovering.prepare(&restoring, Some(&distribution), copied, |_, _| false)
+            self.recovering.prepare(&restoring, Some(&pieces), copied, |_, _| false)
         };
         let mut prepared = copied.map(prepare).transpose();
         if let Ok(Some(prepared)) = &mut prepared {
             prepared.leave();
         }
-        Ok(BegunRestore { restoring, prepared, distribution: Some(distribution), differs: true })
+        Ok(BegunRestore { restoring, prepared, pieces: Some(pieces), differs: true })
     }
 
     /// Finds the copy of a run that all processes have one of. Collective.

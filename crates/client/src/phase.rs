@@ -1,7 +1,7 @@
 //! What is open, and what may be done then.
 
+use super::distributed::Pieces;
 use super::routed::RoutedFile;
-use collective::Distribution;
 use engine::restore::Restoring;
 use engine::{Engine, Open};
 use errors::{Error, Result};
@@ -15,8 +15,8 @@ pub(super) enum Phase {
     Idle,
     /// A checkpoint; `routed`: of a file of the application's own, `failed`: regions that were asked for could not be captured.
     Checkpoint { open: Open, routed: Option<RoutedFile>, failed: bool },
-    /// A restart; with `distribution` of parts of arrays from the files of several ranks.
-    Restart { restoring: Restoring, distribution: Option<Distribution> },
+    /// A restart; with `pieces` from the files of several ranks.
+    Restart { restoring: Restoring, pieces: Option<Pieces> },
 }
 
 impl Phase {
@@ -84,10 +84,10 @@ impl Phase {
         }
     }
 
-    /// The distribution of the arrays of the restart that is open, if they are read from the files of several ranks.
-    pub(super) fn distribution(&self) -> Option<&Distribution> {
+    /// The files of several ranks that the open restart reads, if it does.
+    pub(super) fn pieces(&self) -> Option<&Pieces> {
         match self {
-            Phase::Restart { distribution, .. } => distribution.as_ref(),
+            Phase::Restart { pieces, .. } => pieces.as_ref(),
             _ => None,
         }
     }

@@ -19,7 +19,6 @@ use device::Pointer;
 use engine::Engine;
 use errors::{Error, Result};
 use format::names;
-use format::subarray::Subarray;
 use os::access;
 use policy::capture::Capture;
 
@@ -207,14 +206,6 @@ impl Protecting<'_> {
     /// There is no such region.
     pub fn set_may_compress(&mut self, id: i32, may: bool) -> Result<()> {
         self.protection.regions.group_mut(None).set_may_compress(id, may)
-    }
-
-    /// Says which part of an array a region is; `None`: of none (`VELOC_Mem_decompose`).
-    ///
-    /// # Errors
-    /// There is no such region, it is an object or has another length, or a region has the id of the table.
-    pub fn set_subarray(&mut self, id: i32, part: Option<Subarray>) -> Result<()> {
-        self.protection.regions.group_mut(None).set_subarray(id, part)
     }
 
     /// Has a region encoded; `None`: it is not (`VELOC_Mem_compress`).

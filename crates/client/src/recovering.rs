@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::callbacks::Object;
-use super::distributed::{self, ArrayPlace};
+use super::distributed::{Pieces, Wanted};
 use super::encoding::{Buffers, Encoded};
 use super::guards::look_at_size;
 use super::memory::CallMemory;
@@ -13,7 +13,6 @@ use super::protection::Protection;
 use super::regions::{check_writable, Group, Protected, ProtectedMemory};
 use super::Selection;
 use catalog::{Part, Region, MESSAGES};
-use collective::Distribution;
 use device::Current;
 use engine::place::Place;
 use engine::restore::Restoring;
@@ -34,7 +33,7 @@ pub(super) struct Prepared {
     /// Encoded regions, and the memory that they are decoded to once all bytes are there.
     encoded: Vec<(Place, Encoded)>,
     /// Parts of arrays that are read from the files of several ranks.
-    arrays: Vec<ArrayPlace>,
+    arrays: Vec<Wanted>,
     /// The device's context, until the bytes are there.
     inside: Option<Current>,
     /// Copies stand in the order of the application's stream.
@@ -65,12 +64,12 @@ pub(super) struct Recovering<'a> {
 }
 
 impl Recovering<'_> {
-    /// Finds the memory and the objects that regions are to be copied back to: of a `distribution`, parts of arrays from
-    /// the files of several ranks, and the rest from the one that is open.
+    /// Finds the memory and the objects that regions are to be copied back to: with `pieces`, from the files of several
+    /// ranks.
     pub(super) fn prepare(
         &self,
         restoring: &Restoring,
-        distribution: Option<&Distribution>,
+        pieces: Option<&Pieces>,
         selection: &Selection,
         known: impl Fn(&ProtectedMemory, u64) -> bool,
     ) -> Result<Prepared> {
@@ -88,6 +87,11 @@ impl Recovering<'_> {
         if restoring.regions.is_empty() {
             return Err(Error::invalid(about(
                 "it is a file of its own (VELOC_Route_file) and has no memory regions",
+            )));
+        }
+        if pieces.is_none() && self.has_other_parts(restoring)? {
+            return Err(Error::invalid(about(
+                "its arrays are cut otherwise than VELOC_Mem_decompose says, which VELOC_Restart_begin has to know",
             )));
         }
         let call = CallMemory::new(self.engine);
@@ -130,8 +134,7 @@ impl Recovering<'_> {
             if region.id == subarray::REGION && regions.get(region.id).is_none() {
                 continue;
             }
-            let array = distribution.and_then(|one| one.parts(region.id).next());
-            if let Some((_, part)) = array {
+            if let Some(part) = pieces.and_then(|pieces| pieces.part_of(region.id)) {
                 let wanted = wanted_part(region.id, regions, &part);
                 let (memory, part) = wanted.map_err(|error| error.within(about(RESTORING)))?;
                 let place = call.place(region.id, memory, memory.len);
@@ -139,7 +142,7 @@ impl Recovering<'_> {
                 if place.part == Part::Host && !known(memory, memory.len) {
                     of_host.push((region.id, memory, memory.len));
                 }
-                arrays.push(ArrayPlace { place, part });
+                arrays.push(Wanted { place, part: Some(part) });
                 continue;
             }
             let Some(protected) = regions.get(region.id) else {
@@ -191,6 +194,30 @@ impl Recovering<'_> {
         Ok(Prepared { places, objects, messages, encoded, arrays, inside, in_order: false })
     }
 
+    /// Whether a checkpoint has other parts of arrays than this process has now.
+    pub(super) fn has_other_parts(&self, restoring: &Restoring) -> Result<bool> {
+        let regions = self.protection.regions.of(&restoring.name);
+        let table = restoring.regions.iter().find(|region| region.id == subarray::REGION);
+        let Some(table) = table.filter(|_| regions.subarrays().next().is_some()) else {
+            return Ok(false);
+        };
+        if table.size > subarray::LONGEST {
+            let text = format!(
+                "region {} has {} bytes, more than a table of subarrays",
+                table.id, table.size
+            );
+            return Err(Error::new(ErrorKind::Corrupt, text));
+        }
+        let mut bytes = zeros(table.size)?;
+        let place = Place::plain(table.id, bytes.as_mut_ptr(), bytes.len());
+        self.engine.restores().recover(restoring, &[place], false)?;
+        let stored = subarray::decode(&bytes)?;
+        let is_other = |(id, part): (i32, Subarray)| {
+            stored.iter().any(|(of, stored)| *of == id && *stored != part)
+        };
+        Ok(regions.subarrays().any(is_other))
+    }
+
     /// Warns of selected regions that are protected and that the checkpoint does not have.
     ///
     /// # Errors
@@ -219,22 +246,26 @@ impl Recovering<'_> {
         Ok(())
     }
 
-    /// Copies regions of a checkpoint back to where they were prepared to go, those that are parts of arrays as the
-    /// `distribution` says.
+    /// Copies regions of a checkpoint back to where they were prepared to go, from `pieces` if there are some.
     pub(super) fn recover(
         &self,
         restoring: &Restoring,
-        distribution: Option<&Distribution>,
+        pieces: Option<&Pieces>,
         prepared: &mut Prepared,
     ) -> Result<()> {
         let about = |text: &str| {
             format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
         };
-        self.engine.restores().recover(restoring, &prepared.places, prepared.in_order)?;
-        if let Some(distribution) = distribution {
-            let of = (&*restoring.name, restoring.version);
-            let read = distributed::read(self.engine, distribution, of, &prepared.arrays);
-            read.map_err(|error| error.within(about(RESTORING)))?;
+        match pieces {
+            None => {
+                self.engine.restores().recover(restoring, &prepared.places, prepared.in_order)?
+            }
+            Some(pieces) => {
+                let alike = prepared.places.iter().map(|&place| Wanted { place, part: None });
+                prepared.arrays.extend(alike);
+                let read = pieces.read(self.engine, &prepared.arrays);
+                read.map_err(|error| error.within(about(RESTORING)))?;
+            }
         }
         prepared
             .encoded

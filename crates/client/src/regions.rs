@@ -404,7 +404,7 @@ impl Group {
     /// # Errors
     /// There is no such region, it is an object or has another length, or a region has the id of the table.
     pub fn set_subarray(&mut self, id: i32, part: Option<Subarray>) -> Result<()> {
-        if self.by_id.contains_key(&subarray::REGION) {
+        if part.is_some() && self.by_id.contains_key(&subarray::REGION) {
             return Err(table_id());
         }
         match self.by_id.get_mut(&id) {

@@ -7,7 +7,6 @@ use super::recovering::{Prepared, Recovering};
 use super::regions::{Group, Protected, ProtectedMemory};
 use super::{Client, Phase, Selection};
 use catalog::Region;
-use collective::Distribution;
 use errors::{Error, ErrorKind, Result};
 use format::names;
 use trace::Activity;
@@ -27,7 +26,7 @@ impl Client {
             self.recover_prepared(prepared)
         });
         // Before the end, from which on the engine knows a version of an earlier job.
-        let is_own = self.search().other(of).is_none() && self.phase.distribution().is_none();
+        let is_own = self.search().other(of).is_none() && self.phase.pieces().is_none();
         let is_own = recovered.is_ok() && is_own;
         if let Some(prepared) = prepared.filter(|_| is_own) {
             let protected = self.protection.regions.of(name);
@@ -106,9 +105,9 @@ impl Client {
         let proper = names::validate(name, version).and_then(|()| self.phase.must_be_idle());
         let proper = proper.and_then(|()| not_held());
         let opening = Opening { search: self.search(), recovering: self.recovering() };
-        let BegunRestore { restoring, prepared, distribution, .. } =
+        let BegunRestore { restoring, prepared, pieces, .. } =
             opening.open(name, version, of, copied, proper)?;
-        self.phase = Phase::Restart { restoring, distribution };
+        self.phase = Phase::Restart { restoring, pieces };
         if self.search().other(of).is_none() {
             self.engine.file_side().warn_of_backlog(name);
         }
@@ -122,7 +121,7 @@ impl Client {
     }
 
     fn recover_prepared(&self, prepared: &mut Prepared) -> Result<()> {
-        self.recovering().recover(self.phase.restoring()?, self.phase.distribution(), prepared)
+        self.recovering().recover(self.phase.restoring()?, self.phase.pieces(), prepared)
     }
 
     /// Bytes of a region in the checkpoint that is open for recovery.
@@ -130,8 +129,7 @@ impl Client {
         let restoring = self.phase.restoring()?;
         self.sizes_asked.set(true);
         let regions = self.protection.regions.of(&restoring.name);
-        let mut arrays = self.phase.distribution().into_iter().flat_map(Distribution::arrays);
-        if arrays.any(|array| array == id) {
+        if self.phase.pieces().is_some_and(|pieces| pieces.part_of(id).is_some()) {
             if let Some((_, part)) = regions.subarrays().find(|(of, _)| *of == id) {
                 return Ok(part.len());
             }
@@ -152,7 +150,7 @@ impl Client {
     pub fn recover_ckpt_size(&mut self, name: &str, version: i32, region: i32) -> Result<u64> {
         names::validate(name, version)?;
         self.sizes_asked.set(true);
-        let open = self.phase.restoring().ok().filter(|_| self.phase.distribution().is_some());
+        let open = self.phase.restoring().ok().filter(|_| self.phase.pieces().is_some());
         if open.is_some_and(|open| (&*open.name, open.version) == (name, version)) {
             return self.recover_size(region);
         }
@@ -184,8 +182,8 @@ impl Client {
         in_order: bool,
         known: impl Fn(&ProtectedMemory, u64) -> bool,
     ) -> Result<()> {
-        let (restoring, distribution) = (self.phase.restoring()?, self.phase.distribution());
-        let mut prepared = self.recovering().prepare(restoring, distribution, selection, known)?;
+        let (restoring, pieces) = (self.phase.restoring()?, self.phase.pieces());
+        let mut prepared = self.recovering().prepare(restoring, pieces, selection, known)?;
         if in_order {
             prepared.order(&self.engine);
         }

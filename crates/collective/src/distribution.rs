@@ -4,13 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::one_run::of_several_runs;
 use super::pass::gather;
 use super::search::Search;
 use catalog::MESSAGES;
 use errors::{Error, ErrorKind, Result};
 use files::{Files, Opened};
 use format::header::RegionPosition;
-use format::identity::Identity;
+use format::identity::{common, Identity};
 use format::proof::{Digest, DigestHasher, Proof, Sort};
 use format::subarray::{self, Subarray};
 
@@ -53,6 +54,9 @@ enum Content {
 /// The copies of rank 0 that persistent has: the run and the number of processes of each. Or why there are none.
 type Made = std::result::Result<Vec<(Identity, u32)>, String>;
 
+/// What a process knows of a version at first: rank 0's [`Made`], and the runs that it has copies of itself.
+type Known = (Option<Made>, Vec<Identity>);
+
 /// What a process has seen of the files that it looked at, by rank.
 type Seen = Vec<(u32, std::result::Result<RankFile, String>)>;
 
@@ -60,12 +64,6 @@ impl Distribution {
     /// How many ranks have a file.
     pub fn ranks(&self) -> u32 {
         self.files.len() as u32
-    }
-
-    /// The ids of the regions that are parts of arrays.
-    pub fn arrays(&self) -> impl Iterator<Item = i32> + '_ {
-        let regions = self.files.first().into_iter().flat_map(|file| &file.regions);
-        regions.filter(|one| matches!(one.content, Content::Part(_))).map(|one| one.id)
     }
 
     /// What each rank has of the array of a region.
@@ -76,7 +74,7 @@ impl Distribution {
         })
     }
 
-    /// Opens the file of a rank, whose bytes were compared with its proof.
+    /// Opens the file of a rank.
     ///
     /// # Errors
     /// It is not there any more.
@@ -136,10 +134,14 @@ impl RankFile {
         self.regions.iter().find(|region| region.id == id)
     }
 
-    /// Looks at a file whose bytes were compared with its proof.
-    fn of(opened: &Opened, ranks: u32) -> Result<RankFile> {
+    /// Looks at a good file of the run that is wanted.
+    fn of(opened: &Opened, (identity, ranks): (Identity, u32)) -> Result<RankFile> {
         let proof = opened.proof()?.filter(|proof| proof.digest.is_some());
         let proof = proof.ok_or_else(|| Error::new(ErrorKind::Corrupt, "it has no proof"))?;
+        // With `proof = off` nobody has compared that yet.
+        if proof.identity != identity {
+            return Err(Error::new(ErrorKind::OtherJob, "another run made it than rank 0's"));
+        }
         if proof.ranks != ranks {
             let text = format!(
                 "it is of a job of {} processes, and rank 0's of one of {ranks}",
@@ -213,7 +215,7 @@ impl Search<'_> {
             let Some(version) = i32::try_from(newest).ok().filter(|version| *version >= 0) else {
                 return Ok(None);
             };
-            match self.distribution(name, version) {
+            match self.distribution(name, version, &[]) {
                 Ok(_) => return Ok(Some(version)),
                 Err(why) if os::logging::speaks_for_all() => {
                     let what = format!("passing over version {version} of \"{name}\": {why}");
@@ -239,30 +241,48 @@ impl Search<'_> {
         versions.find(|version| *version <= bound && has_subarrays(&files, name, *version))
     }
 
-    /// What all files of a version have that a job of any number of processes has left in persistent. All processes
-    /// come to the same result. Collective.
+    /// What all files of a version have that a job of any number of processes has left in persistent. If each process has
+    /// `copies` of its own, the nearest first, it is a run that all have one of. All processes come to the same result.
+    /// Collective.
     ///
     /// # Errors
     /// MPI's; [`ErrorKind::NotFound`]: there is no file of rank 0; [`ErrorKind::OtherJob`], with the rank: a file is
     /// missing, damaged or of another run, the files do not make up whole arrays, or have anything else not alike.
-    pub fn distribution(&self, name: &str, version: i32) -> Result<Distribution> {
+    pub fn distribution(
+        &self,
+        name: &str,
+        version: i32,
+        copies: &[Identity],
+    ) -> Result<Distribution> {
         let files = self.engine.files();
         let (rank, processes) = (self.own_rank()?, self.comm.map_or(Ok(1), |comm| comm.size())?);
-        let own: Option<Made> = (rank == 0).then(|| made(files, name, version));
-        let all = self.gather_all(&own)?;
-        let made = all.into_iter().flatten().next().unwrap_or_else(|| Ok(Vec::new()));
+        let made = (rank == 0).then(|| made(files, name, version));
+        let all: Vec<Known> = self.gather_all(&(made, copies.to_vec()))?;
+        let (made, copies): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        let made = made.into_iter().flatten().next().unwrap_or_else(|| Ok(Vec::new()));
         let text = |why: &str| Error::new(ErrorKind::NotFound, why);
-        let mut failed = text("persistent has no files of which it is known what job made them");
-        for (identity, ranks) in made.map_err(|why| text(&why))? {
-            let mine = (rank..ranks).step_by(processes as usize);
-            let seen: Seen = mine
-                .map(|of| {
-                    let found = files.in_persistent(of).of_run(identity);
-                    let found = found.copies().open_nearest(name, version);
-                    let found = found.and_then(|opened| RankFile::of(&opened, ranks));
-                    (of, found.map_err(|error| error.to_string()))
-                })
-                .collect();
+        let wanted = match copies.iter().all(|copies| !copies.is_empty()) {
+            true => common(&copies).ok_or_else(|| of_several_runs(name, version))?,
+            false => Identity::UNKNOWN,
+        };
+        let mut failed = text(match wanted.is_known() {
+            true => "persistent does not have what these processes have: VELOC_Checkpoint_wait brings it there",
+            false => "persistent has no files of which it is known what job made them",
+        });
+        let made = made.map_err(|why| text(&why))?;
+        for (identity, ranks) in made.into_iter().filter(|(made, _)| wanted.may_be(*made)) {
+            // The first that is not good is enough.
+            let mut seen = Seen::new();
+            for of in (rank..ranks).step_by(processes as usize) {
+                let found = files.in_persistent(of).of_run(identity);
+                let found = found.copies().open_nearest(name, version);
+                let found = found.and_then(|opened| RankFile::of(&opened, (identity, ranks)));
+                let is_good = found.is_ok();
+                seen.push((of, found.map_err(|error| error.to_string())));
+                if !is_good {
+                    break;
+                }
+            }
             let mut seen: Seen = self.gather_all(&seen)?.into_iter().flatten().collect();
             seen.sort_unstable_by_key(|(of, _)| *of);
             match judged(identity, ranks, seen) {
@@ -291,8 +311,12 @@ fn made(files: &Files, name: &str, version: i32) -> Made {
     let files = files.in_persistent(0);
     let found = files.copies().proofs(name, version).map_err(|error| error.to_string())?;
     let known = found.into_iter().filter(|proof| proof.ranks > 0 && proof.identity.is_known());
-    let mut made: Vec<_> = known.map(|proof| (proof.identity, proof.ranks)).collect();
-    made.dedup();
+    let mut made: Vec<(Identity, u32)> = Vec::new();
+    for one in known.map(|proof| (proof.identity, proof.ranks)) {
+        if !made.contains(&one) {
+            made.push(one);
+        }
+    }
     Ok(made)
 }
 
@@ -306,12 +330,8 @@ fn judged(identity: Identity, ranks: u32, seen: Seen) -> Result<Distribution> {
             Err(why) => bad.push(format!("rank {rank}: {why}")),
         }
     }
-    if let Some(first) = bad.first() {
-        let more = match bad.len() {
-            1 => String::new(),
-            number => format!("; and {} more", number - 1),
-        };
-        return Err(Error::new(ErrorKind::OtherJob, format!("{first}{more}")));
+    if !bad.is_empty() {
+        return Err(Error::new(ErrorKind::OtherJob, bad.join("; ")));
     }
     if files.len() != ranks as usize {
         let text = format!("{} of their files were looked at", files.len());

@@ -1,7 +1,7 @@
 //! Processes restore a version that one run has made: what they have under one name and number may be of several,
 //! where runs were killed before all processes had it.
 
-use super::pass::gather;
+use super::pass::{agree, gather};
 use super::search::Search;
 use errors::{Error, ErrorKind, Result};
 use format::checksum::Checksum;
@@ -98,11 +98,13 @@ impl Search<'_> {
             return Ok(true);
         }
         let common = self.common_run(name, version, None)?;
-        if common.is_none() {
+        // Processes that were given other names or versions look at other copies.
+        let all = self.comm.map_or(Ok(common.is_some()), |comm| agree(comm, common.is_some()))?;
+        if !all {
             let why = of_several_runs(name, version);
             self.engine.files().warnings().once(format!("passing over {why}"));
         }
-        Ok(common.is_some())
+        Ok(all)
     }
 }
 

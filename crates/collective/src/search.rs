@@ -365,9 +365,14 @@ fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Res
 }
 
 fn pass_over(files: &Files, name: &str, version: i32, error: &Error) {
-    let of_others = matches!(error.kind(), ErrorKind::OtherJob | ErrorKind::NotFound);
-    if of_others && has_subarrays(&files.in_persistent(0), name, version) {
-        // It may be restored all the same, and is looked at later.
+    // A version with subarrays may be restored all the same, and is looked at later.
+    let whose = match error.kind() {
+        ErrorKind::OtherJob => Some(files.of_rank(files.places().rank())),
+        // An aggregated file of fewer ranks.
+        ErrorKind::NotFound => Some(files.in_persistent(0)),
+        _ => None,
+    };
+    if whose.is_some_and(|files| has_subarrays(&files, name, version)) {
         return;
     }
     if error.kind() == ErrorKind::OtherJob {

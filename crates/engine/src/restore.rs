@@ -343,20 +343,6 @@ impl<'a> Restores<'a> {
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Restoring> {
         let files = self.shared.file_side.files.of_rank(rank).of_run(wanted);
-        self.begin_restore_in(files, name, version, part_of)
-    }
-
-    /// Starts a restore of a checkpoint that is known only by these files.
-    ///
-    /// # Errors
-    /// There is no good one.
-    pub fn begin_restore_in(
-        &self,
-        files: Files,
-        name: &str,
-        version: i32,
-        part_of: impl Fn(i32) -> Part,
-    ) -> Result<Restoring> {
         let found = files.copies().look(name, version)?;
         let header = match &found {
             Found::Routed(_) => None,
@@ -366,7 +352,8 @@ impl<'a> Restores<'a> {
         Ok(self.begin_restore_stored(files, name, version, header, part_of))
     }
 
-    fn begin_restore_stored(
+    /// Starts a restore of a checkpoint that is known only by these files, of which one has this header.
+    pub fn begin_restore_stored(
         &self,
         files: Files,
         name: &str,

@@ -97,10 +97,10 @@ impl Copies {
         self.nearest(name, version, |opened| self.checks.checked(opened, name, version, || Ok(())))
     }
 
-    /// Whether a copy of a checkpoint has a region.
+    /// Whether a copy of a checkpoint has a region itself.
     pub fn have_region(&self, name: &str, version: i32, id: i32) -> bool {
         let has = |opened: &Opened| opened.header.region(id).is_some();
-        self.copies(name, version).any(|(opened, _)| opened.is_ok_and(|opened| has(&opened)))
+        self.files_of(name, version).any(|(opened, _)| opened.is_ok_and(|opened| has(&opened)))
     }
 
     /// The proofs of this user's copies of a checkpoint.
@@ -166,8 +166,6 @@ impl Copies {
             if let (Ok(opened), Some(other)) = (&opened, other) {
                 self.warnings.say_whose(&opened.path, other);
             }
-            let is_cut = |opened: &Opened| opened.header.region(subarray::REGION).is_some();
-            let is_cut = opened.as_ref().is_ok_and(is_cut);
             match opened.and_then(&mut take) {
                 Ok(taken) => {
                     pass_over(&mut last);
@@ -184,7 +182,8 @@ impl Copies {
                     // The last copy's error is returned; those before it are warnings.
                     pass_over(&mut last);
                     // An array that other ranks have cut can be put together all the same.
-                    let is_said = !(is_cut && error.kind() == ErrorKind::OtherJob);
+                    let is_said = error.kind() != ErrorKind::OtherJob
+                        || !self.have_region(name, version, subarray::REGION);
                     last = Some((error, is_said));
                 }
             }

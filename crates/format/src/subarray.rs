@@ -7,6 +7,8 @@
 //! dimensions the size of the array, and offset and size of the subarray, in 8 bytes each; and the beginning of the
 //! SHA-256 of all that in 8 bytes. Dimensions that an array does not have come first, with size 1.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::mark::checksum_of;
@@ -201,10 +203,16 @@ pub fn check_whole(parts: &[(u32, Subarray)]) -> Result<()> {
         )));
     }
     let mut sorted: Vec<_> = parts.iter().filter(|(_, part)| !part.is_empty()).collect();
-    sorted.sort_unstable_by_key(|(rank, part)| (part.offsets, *rank));
+    // Along the axis that is cut most often, few others are near.
+    let cuts = |axis: &usize| {
+        let offsets = sorted.iter().map(|(_, part)| part.offsets[*axis]);
+        offsets.collect::<BTreeSet<_>>().len()
+    };
+    let axis = (0..DIMENSIONS).max_by_key(cuts).unwrap_or(0);
+    sorted.sort_unstable_by_key(|(rank, part)| (part.offsets[axis], *rank));
     for (at, (rank, part)) in sorted.iter().enumerate() {
         let later = sorted[at + 1..].iter();
-        let mut near = later.take_while(|(_, other)| other.offsets[0] < part.end(0));
+        let mut near = later.take_while(|(_, other)| other.offsets[axis] < part.end(axis));
         if let Some((other, overlapping)) = near.find(|(_, other)| part.common(other).is_some()) {
             return Err(Error::invalid(format!(
                 "rank {rank} has {part}, and rank {other} has {overlapping}: they overlap"
