@@ -76,6 +76,9 @@ pub(super) struct RegionReport {
     /// How it is compressed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compressed: Option<CompressedReport>,
+    /// Which part of an array it is (`VELOC_Mem_decompose`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
 }
 
 /// How a region is compressed (`VELOC_Mem_compress`).
@@ -162,10 +165,14 @@ impl InspectReport {
             bytes,
             offset: offset.map(|offset| start + offset),
             compressed: None,
+            part: None,
         };
+        let parts = subject.parts(said)?;
         let mut regions: Vec<RegionReport> = said.regions().into_iter().map(region).collect();
         for region in &mut regions {
             region.compressed = CompressedReport::of(subject, said, region.id)?;
+            let part = parts.iter().find(|(id, _)| *id == region.id);
+            region.part = part.map(|(_, part)| format!("{part} of an array of {}", part.array));
         }
         let (name, rank, version) = match subject.identity.clone() {
             Some((name, rank, version)) => (Some(name), Some(rank), Some(version)),
@@ -224,6 +231,9 @@ impl InspectReport {
             text += &format!("{table}\n");
         }
         for region in &self.regions {
+            if let Some(part) = &region.part {
+                text += &format!("region {}: {part}\n", region.id);
+            }
             if let Some(compressed) = &region.compressed {
                 text += &format!("region {}: {}\n", region.id, compressed.text());
             }

@@ -13,6 +13,7 @@ use format::frames::FileContent;
 use format::header::{Decoded, Header};
 use format::names;
 use format::proof::Proof;
+use format::subarray::{self, Subarray};
 use os::files;
 
 use crate::bases::{self, BaseFinder};
@@ -155,6 +156,16 @@ impl InspectedCheckpoint<'_> {
             ),
             _ => error.into(),
         })
+    }
+
+    /// Which parts of arrays its regions are.
+    pub(super) fn parts(&self, said: &FileDescription) -> Result<Vec<(i32, Subarray)>> {
+        let Some(region) = said.header.region(subarray::REGION) else { return Ok(Vec::new()) };
+        let InspectedFile { file, path, .. } = self.opened;
+        let mut bytes = vec![0; region.size.min(subarray::LONGEST) as usize];
+        said.content.read_exact_at(file, &mut bytes, region.offset, path)?;
+        // A region of the application's own may have this number.
+        Ok(subarray::decode(&bytes).unwrap_or_default())
     }
 
     /// The checkpoint, of which its bases may have a part.

@@ -116,7 +116,10 @@ pub(crate) fn restorable(answer: &StoredAnswer) -> String {
         let of = if jobs.len() == 1 { "a job" } else { "jobs" };
         let jobs: Vec<_> = jobs.iter().map(|job| job.to_string()).collect();
         let but = match answer.ranks {
-            Some(ranks) => format!(", and this one has {ranks} (proof = accept restores them)"),
+            Some(ranks) => format!(
+                ", and this one has {ranks} (it restores them with proof = accept, or if their arrays are cut by \
+                 VELOC_Mem_decompose)"
+            ),
             None => "; --ranks N says what a job of N ranks can restore".to_owned(),
         };
         let (versions, jobs) = (ranges(&versions), jobs.join(" and "));

@@ -13,6 +13,7 @@ use format::frames::{Codec, Compressor};
 use format::header::{Header, Size};
 use format::identity::Identity;
 use format::proof::{Digest, Proof, Sort, NAME};
+use format::subarray::{self, Subarray};
 use os::attributes;
 use serde_json::json;
 
@@ -50,6 +51,32 @@ fn what_is_in_a_file() {
     job.write("other", &GOLDEN);
     let found = job.veloc("inspect other --no-checksum --json").json();
     assert_eq!((&found["name"], &found["checksum"]), (&json!(null), &json!(null)));
+}
+
+/// Catches a block that is shown of another region, and a region of the application's own that is taken for the table.
+#[test]
+fn blocks_of_arrays_are_shown() {
+    let part = Subarray::new(&[8, 20], &[2, 10], &[3, 10], 4).unwrap();
+    let table = subarray::encode(&[(3, part)]);
+    let job = Job::new();
+    for (version, table, shown) in [
+        (
+            1,
+            &table[..],
+            Some("3 x 10 elements at [2, 10] of an array of 8 x 20 elements of 4 bytes"),
+        ),
+        (2, &[7; 40][..], None),
+    ] {
+        let sizes = vec![(subarray::REGION, table.len() as u64), (3, 120), (5, 2)];
+        let file = [Header::new(sizes).unwrap().encode(), table.to_vec(), vec![0; 122]].concat();
+        job.write(&format!("scratch/wave-3-{version}.dat"), &file);
+        let path = format!("scratch/wave-3-{version}.dat");
+        let found = job.veloc(&format!("inspect {path} --no-checksum --json")).json();
+        assert_eq!(found["regions"][1].get("part"), shown.map(|part| json!(part)).as_ref());
+        assert_eq!(found["regions"][2].get("part"), None);
+        let text = job.veloc(&format!("inspect {path}")).success();
+        assert_eq!(text.contains("region 3: 3 x 10 elements"), shown.is_some(), "{text}");
+    }
 }
 
 /// Catches compressed bytes that are taken for a region's, and what a file says of them that is not shown.
