@@ -14,8 +14,10 @@ use format::checksum::{self, Checksum};
 use format::delta::{Base, DeltaTable, Image, StoredCheckpoint, REGION};
 use format::frames::FileContent;
 use format::header::Header;
+use format::mark::checksum_of;
 use format::names;
 use format::pmem::{self, IterationMark, Root, MARK_LEN, ROOT_LEN};
+use format::subarray;
 use schedule::configured::ConfiguredSchedule;
 use schedule::pack::sealed;
 use schedule::schedule::Action;
@@ -26,7 +28,7 @@ pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
 #[allow(dead_code, reason = "a fuzzer is linked with one of them")]
-pub(crate) const TARGETS: [Target; 10] = [
+pub(crate) const TARGETS: [Target; 11] = [
     ("header", header),
     ("frames", frames),
     ("delta", delta),
@@ -37,6 +39,7 @@ pub(crate) const TARGETS: [Target; 10] = [
     ("configuration", configuration),
     ("schedule", schedule),
     ("encoded", encoded),
+    ("subarrays", subarrays),
 ];
 
 /// The length that a file is said to have, and the rest of the input.
@@ -395,4 +398,18 @@ pub(crate) fn encoded(input: &[u8]) {
         }
     }
     assert_eq!(largest, error);
+}
+
+/// A table of subarrays. Its sum is made right, or nothing would be read.
+pub(crate) fn subarrays(input: &[u8]) {
+    let table = [input, &checksum_of(input)].concat();
+    let Ok(parts) = subarray::decode(&table) else { return };
+    assert_eq!(subarray::encode(&parts), table);
+    for ((_, one), (_, other)) in parts.iter().zip(parts.iter().skip(1)) {
+        for run in one.runs(other).take(100) {
+            assert!(run.from + run.len <= one.len() && run.to + run.len <= other.len());
+        }
+    }
+    let ranks: Vec<_> = (0..).zip(parts.iter().map(|(_, part)| *part)).collect();
+    let _ = subarray::check_whole(&ranks);
 }

@@ -16,6 +16,7 @@ use format::delta::{Base, DeltaTable, Sparse};
 use format::frames::{Codec, Compressor};
 use format::header::Header;
 use format::pmem::{encode_arrays, encode_mark, Array, Root, SLOTS_AT};
+use format::subarray::{self, Subarray};
 use rustix::param::page_size;
 use rustix::process::{setrlimit, Resource, Rlimit};
 use schedule::configured::ConfiguredSchedule;
@@ -74,6 +75,18 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             .map(|regions| Header::new(regions).unwrap())
             .map(|header| with_length(header.file_len(), header.encode()))
             .collect(),
+        "subarrays" => {
+            let part = |array: &[u64], offsets: &[u64], sizes: &[u64]| {
+                Subarray::new(array, offsets, sizes, 8).unwrap()
+            };
+            let halves =
+                [(1, part(&[4, 6], &[0, 0], &[2, 6])), (1, part(&[4, 6], &[2, 0], &[2, 6]))];
+            let tables =
+                [vec![], halves.to_vec(), vec![(-7, part(&[1, 2, 3], &[0, 1, 0], &[1, 1, 3]))]];
+            // Without the sum.
+            let encoded = tables.map(|table| subarray::encode(&table));
+            encoded.iter().map(|table| table[..table.len() - 8].to_vec()).collect()
+        }
         "frames" => [&b""[..], b"abc", &[7; 5000], &[1; (1 << 20) + 3]]
             .into_iter()
             .flat_map(|content| {

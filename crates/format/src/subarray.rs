@@ -262,7 +262,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<(i32, Subarray)>> {
 fn read(bytes: &[u8]) -> Option<Vec<(i32, Subarray)>> {
     let (content, sum) = bytes.split_last_chunk::<SUM>()?;
     let (head, entries) = content.split_first_chunk::<HEAD>()?;
-    if *sum != checksum_of(content) || !head.starts_with(&MAGIC) {
+    if *sum != checksum_of(content) || !head.starts_with(&MAGIC) || head[12..] != [0; 4] {
         return None;
     }
     let number = u32::from_le_bytes(*head[8..].first_chunk()?) as usize;

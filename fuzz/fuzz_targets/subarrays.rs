@@ -1,0 +1,7 @@
+//! `cargo +nightly fuzz run subarrays`
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| targets::subarrays(input));
