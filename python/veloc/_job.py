@@ -257,7 +257,7 @@ class Job:
             raise ValueError(f"region {id}: the shape {lists[0]}, the offsets {lists[1]} and the array's shape {lists[2]}")
         axes = range.axes(id, order)
         sizes = [
-            (ctypes.c_size_t * len(axes))(*(number("size", numbers[axis], ctypes.c_size_t) for axis in axes))
+            (ctypes.c_size_t * len(axes))(*(number(f"a size or offset of region {id}", numbers[axis], ctypes.c_size_t) for axis in axes))
             for numbers in lists
         ]
         check(calls.VELOC_Mem_decompose(id, len(axes), *sizes, range.size))

@@ -420,8 +420,9 @@ pub unsafe extern "C" fn VELOC_Mem_decompose(
         };
         let set = with_client(|client| client.decompose(id, part));
         set.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => error
-                .followed_by("a region of one name (VELOC_Region_protect) cannot be decomposed"),
+            ErrorKind::NotFound => error.followed_by(
+                "call VELOC_Mem_protect first (regions of one name, VELOC_Region_protect, cannot be decomposed)",
+            ),
             _ => error,
         })
     })

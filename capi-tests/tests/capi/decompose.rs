@@ -148,6 +148,9 @@ fn what_is_not_whole_is_named_and_passed_over() {
         let ended = of(mpi, &job, 6, six).unwrap().succeed();
         let passed = ended.stderr.matches("passing over version").count();
         assert_eq!(passed, 7, "{}", ended.stderr);
+        // One process without MPI, which has all of the array, too.
+        let alone = job.run("script", "size=13440 refuse=cut:1:is_a_part_of_an_array");
+        alone.succeed();
         // Who does not say which part it wants is told to.
         let ended = of(mpi, &job, 2, "whole=1,2,1 refuse=1:").unwrap().succeed();
         assert!(ended.stderr.contains("if it says which parts it has"), "{}", ended.stderr);

@@ -89,7 +89,11 @@ impl Recovering<'_> {
                 "it is a file of its own (VELOC_Route_file) and has no memory regions",
             )));
         }
-        if pieces.is_none() && self.has_other_parts(restoring)? {
+        let stored = match pieces {
+            None => self.stored_parts(restoring)?,
+            Some(_) => Vec::new(),
+        };
+        if self.are_other_parts(&restoring.name, &stored) {
             return Err(Error::invalid(about(
                 "its arrays are cut otherwise than VELOC_Mem_decompose says, which VELOC_Restart_begin has to know",
             )));
@@ -164,6 +168,14 @@ impl Recovering<'_> {
                 }
             };
             let len = region.len_in_memory();
+            let is_part = stored.iter().any(|(id, _)| *id == region.id);
+            if is_part && memory.len != len && memory.part_of_array().is_none() {
+                return Err(Error::invalid(about(&format!(
+                    "region {} is a part of an array, with {len} bytes, and {} are protected: say which part this process \
+                     has (VELOC_Mem_decompose)",
+                    region.id, memory.len
+                ))));
+            }
             if memory.len < len {
                 return Err(Error::invalid(about(&format!(
                     "region {} has {len} bytes, but only {} are protected",
@@ -196,10 +208,22 @@ impl Recovering<'_> {
 
     /// Whether a checkpoint has other parts of arrays than this process has now.
     pub(super) fn has_other_parts(&self, restoring: &Restoring) -> Result<bool> {
+        Ok(self.are_other_parts(&restoring.name, &self.stored_parts(restoring)?))
+    }
+
+    fn are_other_parts(&self, name: &str, stored: &[(i32, Subarray)]) -> bool {
+        let is_other = |(id, part): (i32, Subarray)| {
+            stored.iter().any(|(of, stored)| *of == id && *stored != part)
+        };
+        self.protection.regions.of(name).subarrays().any(is_other)
+    }
+
+    /// The parts of arrays that the regions of a checkpoint are.
+    fn stored_parts(&self, restoring: &Restoring) -> Result<Vec<(i32, Subarray)>> {
         let regions = self.protection.regions.of(&restoring.name);
         let table = restoring.regions.iter().find(|region| region.id == subarray::REGION);
-        let Some(table) = table.filter(|_| regions.subarrays().next().is_some()) else {
-            return Ok(false);
+        let Some(table) = table.filter(|table| regions.get(table.id).is_none()) else {
+            return Ok(Vec::new());
         };
         if table.size > subarray::LONGEST {
             let text = format!(
@@ -211,11 +235,7 @@ impl Recovering<'_> {
         let mut bytes = zeros(table.size)?;
         let place = Place::plain(table.id, bytes.as_mut_ptr(), bytes.len());
         self.engine.restores().recover(restoring, &[place], false)?;
-        let stored = subarray::decode(&bytes)?;
-        let is_other = |(id, part): (i32, Subarray)| {
-            stored.iter().any(|(of, stored)| *of == id && *stored != part)
-        };
-        Ok(regions.subarrays().any(is_other))
+        subarray::decode(&bytes)
     }
 
     /// Warns of selected regions that are protected and that the checkpoint does not have.

@@ -267,7 +267,7 @@ impl Search<'_> {
         };
         let mut failed = text(match wanted.is_known() {
             true => "persistent does not have what these processes have: VELOC_Checkpoint_wait brings it there",
-            false => "persistent has no files of which it is known what job made them",
+            false => "persistent has no files that say what job made them (those of proof = off and VELOC_Init_single do not)",
         });
         let made = made.map_err(|why| text(&why))?;
         for (identity, ranks) in made.into_iter().filter(|(made, _)| wanted.may_be(*made)) {

@@ -219,7 +219,12 @@ impl<'a> Search<'a> {
             found?;
             newest_of_any = newest_of_any.max(-highest);
             if lowest < 0 {
-                if let Some(name) = name.filter(|_| newest_of_any >= 0) {
+                let is_cut = |name: &str| {
+                    let files = self.engine.files().in_persistent(0);
+                    i32::try_from(newest_of_any)
+                        .is_ok_and(|newest| has_subarrays(&files, name, newest))
+                };
+                if let Some(name) = name.filter(|name| newest_of_any >= 0 && !is_cut(name)) {
                     self.tell_none_in_common(name, newest_of_any);
                 }
                 return Ok(None);
@@ -367,7 +372,7 @@ fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Res
 fn pass_over(files: &Files, name: &str, version: i32, error: &Error) {
     // A version with subarrays may be restored all the same, and is looked at later.
     let whose = match error.kind() {
-        ErrorKind::OtherJob => Some(files.of_rank(files.places().rank())),
+        ErrorKind::OtherJob => Some(files.in_persistent(files.places().rank())),
         // An aggregated file of fewer ranks.
         ErrorKind::NotFound => Some(files.in_persistent(0)),
         _ => None,

@@ -111,7 +111,7 @@ impl Subarray {
             if end.is_none_or(|end| end > *size) {
                 return Err(Error::invalid(format!(
                     "{} elements from {} on are not within the {size} of dimension {axis}",
-                    sizes[axis], offsets[axis]
+                    sizes[axis] as i64, offsets[axis] as i64
                 )));
             }
         }

@@ -117,8 +117,8 @@ pub(crate) fn restorable(answer: &StoredAnswer) -> String {
         let jobs: Vec<_> = jobs.iter().map(|job| job.to_string()).collect();
         let but = match answer.ranks {
             Some(ranks) => format!(
-                ", and this one has {ranks} (it restores them with proof = accept, or if their arrays are cut by \
-                 VELOC_Mem_decompose)"
+                ", and this one has {ranks} (it restores them if their arrays are cut by VELOC_Mem_decompose; with \
+                 proof = accept each rank gets the file with its number)"
             ),
             None => "; --ranks N says what a job of N ranks can restore".to_owned(),
         };
