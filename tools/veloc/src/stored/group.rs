@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use config::{Directories, ProofPolicy};
+use errors::Error;
 use format::identity::{common, Identity};
+use format::subarray;
 use serde::Serialize;
 
 use super::scan::{self, CheckpointKey, Damaged, VersionCopies};
@@ -71,6 +73,11 @@ pub(crate) struct StoredVersion {
     /// Whether the good copies cannot all be of one job, or not of the job that was asked for.
     #[serde(skip)]
     pub is_of_others: bool,
+    /// Whether a job of any number of ranks can restore it: its arrays are cut (`VELOC_Mem_decompose`).
+    pub any_ranks: bool,
+    /// Why not, although they are cut, and the number of ranks that can.
+    #[serde(skip)]
+    pub bad_cut: Option<(u32, String)>,
     /// Whether no run has made a good copy of each rank.
     pub of_several_runs: bool,
     /// The versions that copies are deltas of (`incremental = true`).
@@ -190,6 +197,11 @@ fn group(
 ) -> StoredVersion {
     let VersionCopies { mut copies, damaged } = stored;
     copies.sort_by_key(|copy| (copy.rank, copy.place));
+    let (ranks, any_ranks, bad_cut) = match cut_of(&copies) {
+        Some((job, Ok(()))) => ((0..job).collect(), true, None),
+        Some((job, Err(why))) => (ranks, false, Some((job, why.to_string()))),
+        None => (ranks, false, None),
+    };
     let good = || copies.iter().filter(|copy| copy.restores() && ranks.contains(&copy.rank));
     let able: BTreeSet<u32> = good().map(|copy| copy.rank).collect();
     let missing_ranks: BTreeSet<u32> = ranks.difference(&able).copied().collect();
@@ -199,7 +211,8 @@ fn group(
         of_job.collect::<BTreeSet<u32>>() == able
     };
     // The rule of a restart.
-    let is_of_others = question.directories.proof == ProofPolicy::Check
+    let is_of_others = !any_ranks
+        && question.directories.proof == ProofPolicy::Check
         && match question.ranks {
             Some(job) => !can_be_of(job),
             None => !jobs.is_empty() && !jobs.iter().any(|job| can_be_of(*job)),
@@ -211,7 +224,7 @@ fn group(
         let own = good().filter(|copy| copy.rank == *rank);
         own.map(|copy| made_by(copy).unwrap_or(Identity::UNKNOWN)).collect()
     });
-    let of_several_runs = common(&runs.collect::<Vec<_>>()).is_none();
+    let of_several_runs = !any_ranks && common(&runs.collect::<Vec<_>>()).is_none();
     let others = is_of_others || of_several_runs;
     StoredVersion {
         name,
@@ -221,9 +234,38 @@ fn group(
         missing_ranks,
         jobs,
         is_of_others,
+        any_ranks,
+        bad_cut,
         delta_of: copies.iter().filter_map(|copy| Some(copy.base()?.version)).collect(),
         bytes: copies.iter().map(|copy| copy.bytes).sum(),
         copies,
         damaged,
     }
+}
+
+/// The number of ranks whose files in persistent are there, of one run, and have parts of arrays; and whether these make
+/// up the arrays.
+fn cut_of(copies: &[StoredCopy]) -> Option<(u32, Result<(), Error>)> {
+    let mut jobs: BTreeMap<(Identity, u32), BTreeMap<u32, &StoredCopy>> = BTreeMap::new();
+    for copy in copies.iter().filter(|copy| copy.restores() && !copy.parts.is_empty()) {
+        let is_shared = matches!(copy.place, CopyPlace::Persistent | CopyPlace::Aggregated);
+        let made = copy.proof.as_ref().map(|proof| (proof.identity, proof.ranks));
+        if let Some(made) = made.filter(|(run, ranks)| is_shared && run.is_known() && *ranks > 0) {
+            jobs.entry(made).or_default().insert(copy.rank, copy);
+        }
+    }
+    let is_whole =
+        |of: &(Identity, u32), files: &BTreeMap<u32, &StoredCopy>| files.len() == of.1 as usize;
+    let ((_, ranks), files) = jobs.into_iter().find(|(of, files)| is_whole(of, files))?;
+    let ids: BTreeSet<i32> =
+        files.values().flat_map(|copy| copy.parts.iter().map(|(id, _)| *id)).collect();
+    let check = |id: i32| {
+        let of = |(rank, copy): (&u32, &&StoredCopy)| {
+            let part = copy.parts.iter().find(|(of, _)| *of == id);
+            Some((*rank, part?.1))
+        };
+        let parts: Vec<_> = files.iter().filter_map(of).collect();
+        subarray::check_whole(&parts).map_err(|error| error.within(format!("region {id}")))
+    };
+    Some((ranks, ids.into_iter().try_for_each(check)))
 }

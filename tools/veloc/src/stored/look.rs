@@ -17,6 +17,7 @@ use format::frames::FileContent;
 use format::header::Header;
 use format::names;
 use format::proof::{Digest, Proof, Sort};
+use format::subarray;
 use indicatif::ProgressBar;
 use os::files;
 
@@ -159,6 +160,13 @@ fn read_header(copy: &mut StoredCopy) -> errors::Result<()> {
     let content = FileContent::of(&file, copy.part(), &copy.path)?;
     let header = Header::read(&file, &content, &copy.path)?;
     copy.incremental = IncrementalFile::of(&file, copy.part(), &copy.path, &header)?;
+    let table = header.region(subarray::REGION).filter(|table| table.size <= subarray::LONGEST);
+    if let Some(table) = table {
+        let mut bytes = vec![0; table.size as usize];
+        content.read_exact_at(&file, &mut bytes, table.offset, &copy.path)?;
+        // A region of the application's own may have this number.
+        copy.parts = subarray::decode(&bytes).unwrap_or_default();
+    }
     Ok(())
 }
 

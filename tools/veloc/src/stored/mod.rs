@@ -17,6 +17,7 @@ use files::read_note;
 use format::delta::Base;
 use format::names;
 use format::proof::Proof;
+use format::subarray::Subarray;
 use serde::{Serialize, Serializer};
 
 use crate::bases::IncrementalFile;
@@ -104,6 +105,9 @@ pub(crate) struct StoredCopy {
     /// The proof of the copy, if it has one.
     #[serde(skip)]
     pub proof: Option<Proof>,
+    /// Which parts of arrays its regions are (`VELOC_Mem_decompose`).
+    #[serde(skip)]
+    pub parts: Vec<(i32, Subarray)>,
 }
 
 impl StoredCopy {
@@ -129,6 +133,7 @@ impl StoredCopy {
             job_ranks: None,
             incremental: None,
             proof: None,
+            parts: Vec::new(),
         }
     }
 

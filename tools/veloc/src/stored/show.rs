@@ -117,8 +117,8 @@ pub(crate) fn restorable(answer: &StoredAnswer) -> String {
         let jobs: Vec<_> = jobs.iter().map(|job| job.to_string()).collect();
         let but = match answer.ranks {
             Some(ranks) => format!(
-                ", and this one has {ranks} (it restores them if their arrays are cut by VELOC_Mem_decompose; with \
-                 proof = accept each rank gets the file with its number)"
+                ", and this one has {ranks} (with proof = accept each rank gets the file with its \
+                 number)"
             ),
             None => "; --ranks N says what a job of N ranks can restore".to_owned(),
         };
@@ -132,7 +132,12 @@ pub(crate) fn restorable(answer: &StoredAnswer) -> String {
             false => format!("{name}: all ranks can restore {}\n", ranges(&versions)),
         }
     };
-    answer.restorable.iter().map(line).chain(of_others).collect()
+    let cut = answer.checkpoints.iter().filter_map(|version| {
+        let (ranks, why) = version.bad_cut.as_ref()?;
+        let StoredVersion { name, version, .. } = version;
+        Some(format!("{name}: version {version} can be restored by {ranks} ranks alone: {why}\n"))
+    });
+    answer.restorable.iter().map(line).chain(of_others).chain(cut).collect()
 }
 
 /// Ranks, places and state of a version, as they stand in a row.
@@ -153,6 +158,9 @@ fn cells(version: &StoredVersion, places: &[(CopyPlace, &str)]) -> Vec<String> {
         (0, true) if version.is_of_others => "of another job".to_owned(),
         (0, true) if version.of_several_runs => "of different runs".to_owned(),
         (0, true) => match version.unchecked_ranks() {
+            unchecked if unchecked.is_empty() && version.any_ranks => {
+                "good, for any number of ranks".to_owned()
+            }
             unchecked if unchecked.is_empty() => "good".to_owned(),
             unchecked => format!("not checked: {}", ranges(&unchecked)),
         },

@@ -117,9 +117,22 @@ impl Job {
         (rank, ranks): (u32, u32),
         identity: Identity,
     ) -> bool {
-        let path = self.write(&format!("{directory}/wave-{rank}-{version}.dat"), &GOLDEN);
-        let (name, digest) = ("wave".to_owned(), Digest::of(Sort::Xxh3, &GOLDEN));
-        let proof = Proof { name, version, rank, ranks, identity, len: 40, digest: Some(digest) };
+        self.write_bytes_of_run(directory, version, (rank, ranks), identity, &GOLDEN)
+    }
+
+    /// The same, with these bytes.
+    pub(crate) fn write_bytes_of_run(
+        &self,
+        directory: &str,
+        version: i32,
+        (rank, ranks): (u32, u32),
+        identity: Identity,
+        bytes: &[u8],
+    ) -> bool {
+        let path = self.write(&format!("{directory}/wave-{rank}-{version}.dat"), bytes);
+        let (name, digest) = ("wave".to_owned(), Some(Digest::of(Sort::Xxh3, bytes)));
+        let len = bytes.len() as u64;
+        let proof = Proof { name, version, rank, ranks, identity, len, digest };
         let kept = attributes::set(&fs::File::open(&path).unwrap(), NAME, &proof.encode());
         if let Err(error) = &kept {
             println!("skipped: the folder for temporary files: {error}");

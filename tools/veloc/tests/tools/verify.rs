@@ -2,7 +2,9 @@
 
 use std::fs;
 
+use format::header::Header;
 use format::identity::Identity;
+use format::subarray::{self, Subarray};
 use os::memory;
 use serde_json::json;
 
@@ -157,6 +159,38 @@ fn a_delta_is_as_good_as_its_base() {
     let ran = job.veloc("verify --config veloc.cfg");
     assert!(ran.stdout().contains("wave: all ranks can restore 1-4\n"), "{}", ran.stdout());
     job.veloc("verify wave 3 --config veloc.cfg").success();
+}
+
+/// Catches versions whose arrays are cut and that count as another job's, and a gap or a missing file that goes unseen.
+#[test]
+fn arrays_that_are_cut_can_be_restored_by_any_number_of_ranks() {
+    let job = Job::new();
+    // The second version has a gap, and the third lacks a file in persistent.
+    for (version, rank, first, size) in
+        [(1, 0, 0, 2), (1, 1, 2, 3), (2, 0, 0, 2), (2, 1, 3, 2), (3, 0, 0, 2)]
+    {
+        let part = Subarray::new(&[5, 7], &[first, 0], &[size, 7], 1).unwrap();
+        let table = subarray::encode(&[(3, part)]);
+        let sizes = vec![(subarray::REGION, table.len() as u64), (3, part.len())];
+        let content = vec![1; part.len() as usize];
+        let file = [Header::new(sizes).unwrap().encode(), table, content].concat();
+        let of = Identity { run: 7, generation: 1 };
+        if !job.write_bytes_of_run("persistent", version, (rank, 2), of, &file) {
+            return;
+        }
+    }
+    let verify = |options: &str| job.veloc(&format!("verify --config veloc.cfg {options}"));
+    let ran = verify("--ranks 3").success();
+    let gap =
+        "version 2 can be restored by 2 ranks alone: region 3: no rank has 7 of the 35 elements";
+    for part in ["wave: all ranks can restore 1\n", "good, for any number of ranks", gap] {
+        assert!(ran.contains(part), "{ran}");
+    }
+    assert!(!ran.contains("version 3 can be"), "{ran}");
+    assert!(verify("--ranks 2").success().contains("wave: all ranks can restore 1-2\n"));
+    let found = verify("--json").json();
+    let any: Vec<_> = (0..3).map(|at| found["checkpoints"][at]["any_ranks"].clone()).collect();
+    assert_eq!(any, [json!(true), json!(false), json!(false)]);
 }
 
 /// Four ranks took versions 1 and 2. Catches numbers of ranks in proofs that are not looked at, or
