@@ -111,6 +111,8 @@ def table():
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1] not in WAYS:
+        sys.exit(f"the first argument is {sys.argv[1]!r}, not one of: {', '.join(WAYS)}")
     if len(sys.argv) > 1:
         main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else WAYS[sys.argv[1]])
     else:

@@ -22,7 +22,7 @@ from ..revolve import Revolver
 def time_loop(
     step: Callable[..., Any],
     state: Any,
-    parameters: Sequence[Any] = (),
+    parameters: Any = (),
     *,
     steps: int,
     slots: int,
@@ -36,12 +36,13 @@ def time_loop(
     """Computes `steps` steps from `state`, of which the backward pass needs room for `slots` states alone.
 
     `step(number, state, parameters)` returns the next state. A state is a tensor or a tuple of tensors, which
-    keep their shapes and types. With `outputs`, `step` returns the next state and a tensor (what receivers
+    keep their shapes and types; `parameters` are a list of tensors, of which `step` gets a tuple, or one tensor. With `outputs`, `step` returns the next state and a tensor (what receivers
     record), and `time_loop` the last state and all these tensors along a new first dimension.
 
     The backward pass computes states again by a binomial schedule (`veloc.Schedule`), each step once more with its
     graph. It has gradients for `state` and `parameters`: `step` has to get each tensor that requires a gradient as
-    one of these, and to compute the same whenever it is called. It must not change its arguments in place. The
+    one of these, and to compute the same whenever it is called: one that draws random numbers of PyTorch is refused,
+    counters and dropout of its own go unnoticed. It must not change its arguments in place. The
     gradient's bits are those of a plain loop if `step` uses each parameter once; else sums have another order.
 
     With `directory` the states are files, too, and the adjoint every `adjoint_distance` steps (default: a twentieth
@@ -53,6 +54,8 @@ def time_loop(
     """
     is_tuple = isinstance(state, (tuple, list))
     states = tuple(state) if is_tuple else (state,)
+    if isinstance(parameters, torch.Tensor):
+        parameters = (parameters,)
     plan = _Plan(
         step,
         len(states),
@@ -243,11 +246,11 @@ class _Run:
             part.clone() if part is not None and part.untyped_storage().data_ptr() in own else part
             for part in gradients
         ]
-        for gradient, cotangent in zip(gradients, self.cotangents):
-            if gradient is None:
+        for derivative, cotangent in zip(gradients, self.cotangents):
+            if derivative is None:
                 cotangent.zero_()
             else:
-                cotangent.copy_(gradient)
+                cotangent.copy_(derivative)
 
     # --- within ---
 
@@ -273,8 +276,13 @@ class _Run:
 
     def _compute(self, step: int, state: Sequence[Any]) -> tuple[Any, ...]:
         arguments = [*state, *self.parameters]
-        versions = [part._version for part in arguments]
+        versions, random = [part._version for part in arguments], _random(state)
         after, output = self.plan.step(step, state, self.parameters)
+        if not all(map(torch.equal, random, _random(state))):
+            raise ValueError(
+                f"step {step} has drawn random numbers, and would draw others when it is computed again: draw them before "
+                "the loop, and give them as parameters"
+            )
         if versions != [part._version for part in arguments]:
             raise ValueError(f"step {step} has changed one of its arguments in place: return new tensors")
         if not self._is_reverse and output is not None:
@@ -362,6 +370,12 @@ class _Loop(torch.autograd.Function):  # type: ignore[misc]
         wanted = ctx.needs_input_grad[1:]
         states = [part if wants else None for part, wants in zip(run.cotangents, wanted)]
         return None, *states, *(next(gradients) if wants else None for wants in wanted[len(states) :])
+
+
+def _random(state: Sequence[Any]) -> list[Any]:
+    """The states of the generators that a step on these tensors draws from."""
+    devices = sorted({part.device.index for part in state if part.device.type == "cuda"})
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state(device) for device in devices)]
 
 
 def _plain(plan: _Plan, state: Sequence[Any], parameters: Sequence[Any]) -> tuple[Any, ...]:

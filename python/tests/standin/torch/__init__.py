@@ -225,3 +225,20 @@ def stack(parts):
 
 
 from . import autograd  # noqa: E402
+
+
+_drawn = 0
+
+
+def rand(count):
+    global _drawn
+    _drawn += 1
+    return Tensor(numpy.random.default_rng(_drawn).random(count).astype(float32))
+
+
+def get_rng_state():
+    return Tensor(numpy.array([_drawn]))
+
+
+def equal(one, other):
+    return numpy.array_equal(one._array, other._array)
