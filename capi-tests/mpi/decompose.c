@@ -12,6 +12,7 @@
  *   short=R        the block of process R lacks its last element there
  *   longer         from here on, the array is longer by one in the first dimension
  *   unlike         from here on, the region that is alike differs
+ *   device         from here on, the block is in device memory; before the cut
  *   lossless=1     the blocks are compressed without loss; 0: they are not
  *   take=V         a checkpoint
  *   wait           for it to be in persistent
@@ -25,7 +26,7 @@
  *   gone=V:FOLDER  VELOC_Restart_begin; then the files in that folder go, and VELOC_Recover_mem succeeds
  *   kill=R         once all are here, process R kills itself, and the others with it
  */
-#include "../programs/check.h"
+#include "../programs/cuda.h"
 
 #include <mpi.h>
 #include <signal.h>
@@ -38,6 +39,8 @@ static int rank, ranks, dimensions = 3, unlike, salt;
 static size_t offsets[3], sizes[3];
 static double block[MOST];
 static int alike[4];
+/* Where the block is protected, if not in `block`. */
+static CUdeviceptr there;
 
 static double value(const size_t *at, int version)
 {
@@ -54,6 +57,19 @@ static void each(void (*call)(double *, double), int version)
         for (at[1] = offsets[1]; at[1] < offsets[1] + n[1]; at[1]++)
             for (at[2] = offsets[2]; at[2] < offsets[2] + n[2]; at[2]++)
                 call(element++, value(at, version));
+}
+
+/* The host's bytes to the device, or back. */
+static void upload(void)
+{
+    if (there != 0)
+        CU(cuMemcpyHtoD_v2(there, block, sizeof block));
+}
+
+static void download(void)
+{
+    if (there != 0)
+        CU(cuMemcpyDtoH_v2(block, there, sizeof block));
 }
 
 static void set(double *element, double wanted)
@@ -75,7 +91,7 @@ static void protect(int says)
 {
     size_t *none = NULL;
     const int first = 3 - dimensions;
-    OK(VELOC_Mem_protect(ARRAY, block, count(), sizeof *block));
+    OK(VELOC_Mem_protect(ARRAY, there == 0 ? (void *)block : (void *)(uintptr_t)there, count(), sizeof *block));
     OK(VELOC_Mem_protect(ALIKE, alike, 4, sizeof *alike));
     OK(VELOC_Mem_decompose(ARRAY, 0, none, none, none, 0));
     if (says)
@@ -113,10 +129,12 @@ static void clear(void)
 {
     memset(block, 0xff, sizeof block);
     memset(alike, 0xff, sizeof alike);
+    upload();
 }
 
 static void look(int version)
 {
+    download();
     each(compare, version);
     EQUAL(alike[0], version);
     EQUAL(alike[3], 3);
@@ -134,6 +152,7 @@ static void refuse(const char *argument)
             words[i] = ' ';
     clear();
     REFUSED(VELOC_Restart("cut", atoi(argument)), words);
+    download();
     for (i = 0; i < sizeof block; i++)
         CHECK(((unsigned char *)block)[i] == 0xff);
 }
@@ -162,10 +181,15 @@ static void command(const char *name, const char *argument)
         sizes_of[0]++;
     } else if (strcmp(name, "unlike") == 0) {
         unlike = 1;
+    } else if (strcmp(name, "device") == 0) {
+        EQUAL(cuda_load(), 0);
+        cuda_context(0);
+        CU(cuMemAlloc_v2(&there, sizeof block));
     } else if (strcmp(name, "lossless") == 0) {
         OK(VELOC_Mem_compress(ARRAY, number ? VELOC_COMPRESS_LOSSLESS : VELOC_COMPRESS_NONE, 0));
     } else if (strcmp(name, "take") == 0) {
         each(set, number);
+        upload();
         alike[0] = number;
         alike[1] = unlike ? rank : 0;
         alike[2] = 0;

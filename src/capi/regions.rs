@@ -418,7 +418,7 @@ pub unsafe extern "C" fn VELOC_Mem_decompose(
                 ))))
             }
         };
-        let set = with_client(|client| client.decompose(id, part));
+        let set = with_client(|client| client.protecting().set_subarray(id, part));
         set.map_err(|error| match error.kind() {
             ErrorKind::NotFound => error.followed_by(
                 "call VELOC_Mem_protect first (regions of one name, VELOC_Region_protect, cannot be decomposed)",

@@ -80,6 +80,24 @@ fn blocks_are_compressed_and_of_fewer_dimensions() {
     }
 }
 
+/// Catches blocks of device memory that are written as if they were the host's, also where they are compressed, and a
+/// cut of device memory that host memory of another number does not get, or the other way round.
+#[test]
+fn blocks_in_device_memory() {
+    for mpi in every_mpi() {
+        let job = Job::new(&format!("mode = async\n{DIRECTORIES}"));
+        for (processes, commands) in [
+            (4, "device cut=2,2,1 take=1 wait lossless=1 take=2 wait restore=2"),
+            (3, "device strip=3 restore=1 restore=2 take=3 wait"),
+            (2, "cut=1,2,1 restore=1 restore=2 restore=3"),
+            (4, "device cut=1,2,2 restore=1 restore=3"),
+        ] {
+            let Some(run) = of(mpi, &job, processes, commands) else { return };
+            let _ = run.with_device().succeed();
+        }
+    }
+}
+
 /// The processes of every run are killed. Catches a version that is restored before the backend has written what the
 /// ranks had that the new job lacks, and an older version in its place.
 #[test]

@@ -45,20 +45,8 @@ fn table_of_subarrays(engine: &Engine, regions: &Group, open: &Open) -> Option<V
             }
         }
     }
-    let mut table: Vec<_> = regions.subarrays().collect();
-    if is_there || table.is_empty() {
-        return None;
-    }
-    if table.len() > subarray::MOST {
-        let text = format!(
-            "of {} subarrays (VELOC_Mem_decompose) a checkpoint says {}: it can be restored by as many processes alone",
-            table.len(),
-            subarray::MOST
-        );
-        engine.files().warnings().once(text);
-        table.truncate(subarray::MOST);
-    }
-    Some(subarray::encode(&table))
+    let table: Vec<_> = regions.subarrays().collect();
+    (!is_there && !table.is_empty()).then(|| subarray::encode(&table))
 }
 
 /// What a capture uses.

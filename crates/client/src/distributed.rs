@@ -4,9 +4,9 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::time::Instant;
 
 use super::recovering::zeros;
-use catalog::Part;
 use collective::Distribution;
 use compression::{decode, AnyHeader};
+use device::Pointer;
 use engine::place::Place;
 use engine::Engine;
 use errors::{Error, ErrorKind, Result};
@@ -101,7 +101,7 @@ impl Pieces {
                 };
                 filled.map_err(|error| error.followed_by(UNDEFINED))
             };
-            if place.part == Part::Device {
+            if matches!(place.kind, Pointer::Device { .. }) {
                 let mut bytes = zeros(place.len)?;
                 filled(&mut bytes)?;
                 engine.device_side().write_application(place, bytes)?;

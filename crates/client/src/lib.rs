@@ -63,7 +63,6 @@ use encoding::Buffers;
 use engine::Engine;
 use errors::{Error, Result};
 use format::names;
-use format::subarray::Subarray;
 use guards::look_at_groups;
 use hints::Hints;
 use marked::Marked;
@@ -276,26 +275,9 @@ impl Client {
         self.processes.search(&self.engine)
     }
 
-    /// Says which part of an array a region is; `None`: of none (`VELOC_Mem_decompose`).
-    ///
-    /// # Errors
-    /// There is no such region, it is an object or has another length, a region has the id of the table, or the open
-    /// checkpoint has the table already.
-    pub fn decompose(&mut self, id: i32, part: Option<Subarray>) -> Result<()> {
-        match &self.phase {
-            Phase::Checkpoint { open, .. } if !open.regions.is_empty() => {
-                Err(Error::invalid(format!(
-                    "region {id}: checkpoint \"{}\" version {} is open and has regions already: end it first",
-                    open.name, open.version
-                )))
-            }
-            _ => self.protection.regions.group_mut(None).set_subarray(id, part),
-        }
-    }
-
     /// What is protected, to be changed.
     pub fn protecting(&mut self) -> Protecting<'_> {
-        Protecting { protection: &mut self.protection, engine: &self.engine }
+        Protecting { protection: &mut self.protection, engine: &self.engine, phase: &self.phase }
     }
 
     /// The order of the next reads.

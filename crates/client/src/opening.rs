@@ -72,7 +72,10 @@ impl Opening<'_> {
         match self.search.compare(name, nearest, has_parts && elsewhere) {
             Ok(Nearest::OfOneRun) => {}
             Ok(Nearest::Elsewhere) => {
-                let failed = begun.as_ref().err().cloned();
+                let failed = begun.as_ref().err().cloned().map(|error| match &why {
+                    Some(why) => error.followed_by(format!("it cannot be rebuilt: {why}")),
+                    None => error,
+                });
                 let copies = match &begun {
                     Ok(_) => self.recovering.engine.checkpoints().identities(name, version),
                     Err(_) => Vec::new(),

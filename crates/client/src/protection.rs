@@ -10,6 +10,7 @@ use super::deltas;
 use super::guards::look_at_empty;
 use super::memory::CallMemory;
 use super::messages::{self, MessageLog};
+use super::phase::Phase;
 use super::regions::{Protected, ProtectedMemory, Regions};
 use super::terms::Encoding;
 use super::under_way::UnderWay;
@@ -19,6 +20,7 @@ use device::Pointer;
 use engine::Engine;
 use errors::{Error, Result};
 use format::names;
+use format::subarray::Subarray;
 use os::access;
 use policy::capture::Capture;
 
@@ -54,6 +56,7 @@ impl Protection {
 pub struct Protecting<'a> {
     pub(super) protection: &'a mut Protection,
     pub(super) engine: &'a Engine,
+    pub(super) phase: &'a Phase,
 }
 
 impl Protecting<'_> {
@@ -206,6 +209,23 @@ impl Protecting<'_> {
     /// There is no such region.
     pub fn set_may_compress(&mut self, id: i32, may: bool) -> Result<()> {
         self.protection.regions.group_mut(None).set_may_compress(id, may)
+    }
+
+    /// Says which part of an array a region is; `None`: of none (`VELOC_Mem_decompose`).
+    ///
+    /// # Errors
+    /// There is no such region, it is an object or has another length, a region has the id of the table or there are too
+    /// many, or the open checkpoint has the table already.
+    pub fn set_subarray(&mut self, id: i32, part: Option<Subarray>) -> Result<()> {
+        match self.phase {
+            Phase::Checkpoint { open, .. } if !open.regions.is_empty() => {
+                Err(Error::invalid(format!(
+                    "region {id}: checkpoint \"{}\" version {} is open and has regions already: end it first",
+                    open.name, open.version
+                )))
+            }
+            _ => self.protection.regions.group_mut(None).set_subarray(id, part),
+        }
     }
 
     /// Has a region encoded; `None`: it is not (`VELOC_Mem_compress`).

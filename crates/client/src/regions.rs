@@ -402,8 +402,15 @@ impl Group {
     /// Says which part of an array a region is; `None`: of none.
     ///
     /// # Errors
-    /// There is no such region, it is an object or has another length, or a region has the id of the table.
+    /// There is no such region, it is an object or has another length, or a region has the id of the table; or there are
+    /// as many as a table has.
     pub fn set_subarray(&mut self, id: i32, part: Option<Subarray>) -> Result<()> {
+        let others = self.subarrays().filter(|(of, _)| *of != id).count();
+        if part.is_some() && others >= subarray::MOST {
+            return Err(Error::invalid(format!(
+                "region {id}: there are {others} parts of arrays already, and a checkpoint has no more"
+            )));
+        }
         if part.is_some() && self.by_id.contains_key(&subarray::REGION) {
             return Err(table_id());
         }

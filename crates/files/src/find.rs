@@ -103,7 +103,7 @@ impl Copies {
         self.files_of(name, version).any(|(opened, _)| opened.is_ok_and(|opened| has(&opened)))
     }
 
-    /// The proofs of this user's copies of a checkpoint.
+    /// The proofs of the copies of a checkpoint that have one.
     ///
     /// # Errors
     /// None can be opened: the last one's.
