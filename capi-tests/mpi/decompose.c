@@ -4,6 +4,8 @@
  * The array has 12 x 10 x 14 doubles, of the last dimensions=N. Beside it there is a region that is alike on all
  * processes. Commands, in their order, each on all processes:
  *
+ *   large          ten times as many elements in the last two dimensions; before the cut
+ *   keep=V         from here on, elements whose index in the second dimension is not 0 are as in version V
  *   dimensions=N   how many the array has [3]; before the next cut
  *   cut=A,B,C      blocks in each dimension; the processes are counted with the last one fastest. Protects them
  *   strip=N        cuts the first dimension into N strips, however many processes there are; the last have none
@@ -32,20 +34,22 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { ARRAY = 1, ALIKE = 2, MOST = 13 * 10 * 14 };
+enum { ARRAY = 1, ALIKE = 2, BYTES = 13 * 100 * 140 * (int)sizeof(double) };
 
 static size_t sizes_of[3] = {12, 10, 14};
-static int rank, ranks, dimensions = 3, unlike, salt;
+static int rank, ranks, dimensions = 3, unlike, salt, keep;
 static size_t offsets[3], sizes[3];
-static double block[MOST];
+static double *block; /* on the heap: writes to it can be noted */
 static int alike[4];
 /* Where the block is protected, if not in `block`. */
 static CUdeviceptr there;
 
 static double value(const size_t *at, int version)
 {
-    size_t index = (at[0] * 100 + at[1]) * 100 + at[2];
-    return (double)index + 1e7 * version + 1e9 * salt + 0.125;
+    size_t index = (at[0] * 1000 + at[1]) * 1000 + at[2];
+    if (keep != 0 && at[1] != 0)
+        version = keep;
+    return (double)index + 1e8 * version + 1e10 * salt + 0.125;
 }
 
 /* Calls for each element of the own block, in C's order. */
@@ -63,18 +67,20 @@ static void each(void (*call)(double *, double), int version)
 static void upload(void)
 {
     if (there != 0)
-        CU(cuMemcpyHtoD_v2(there, block, sizeof block));
+        CU(cuMemcpyHtoD_v2(there, block, BYTES));
 }
 
 static void download(void)
 {
     if (there != 0)
-        CU(cuMemcpyDtoH_v2(block, there, sizeof block));
+        CU(cuMemcpyDtoH_v2(block, there, BYTES));
 }
 
 static void set(double *element, double wanted)
 {
-    *element = wanted;
+    /* What is the same is not written: a delta lacks it. */
+    if (*element != wanted)
+        *element = wanted;
 }
 
 static void compare(double *element, double wanted)
@@ -127,7 +133,7 @@ static void strip(int number)
 
 static void clear(void)
 {
-    memset(block, 0xff, sizeof block);
+    memset(block, 0xff, BYTES);
     memset(alike, 0xff, sizeof alike);
     upload();
 }
@@ -153,7 +159,7 @@ static void refuse(const char *argument)
     clear();
     REFUSED(VELOC_Restart("cut", atoi(argument)), words);
     download();
-    for (i = 0; i < sizeof block; i++)
+    for (i = 0; i < BYTES; i++)
         CHECK(((unsigned char *)block)[i] == 0xff);
 }
 
@@ -181,10 +187,15 @@ static void command(const char *name, const char *argument)
         sizes_of[0]++;
     } else if (strcmp(name, "unlike") == 0) {
         unlike = 1;
+    } else if (strcmp(name, "large") == 0) {
+        sizes_of[1] *= 10;
+        sizes_of[2] *= 10;
+    } else if (strcmp(name, "keep") == 0) {
+        keep = number;
     } else if (strcmp(name, "device") == 0) {
         EQUAL(cuda_load(), 0);
         cuda_context(0);
-        CU(cuMemAlloc_v2(&there, sizeof block));
+        CU(cuMemAlloc_v2(&there, BYTES));
     } else if (strcmp(name, "lossless") == 0) {
         OK(VELOC_Mem_compress(ARRAY, number ? VELOC_COMPRESS_LOSSLESS : VELOC_COMPRESS_NONE, 0));
     } else if (strcmp(name, "take") == 0) {
@@ -263,6 +274,9 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     CHECK(argc > 1);
+    block = (double *)malloc(BYTES);
+    CHECK(block != NULL);
+    memset(block, 0, BYTES);
     OK(VELOC_Init(MPI_COMM_WORLD, argv[1]));
     for (i = 2; i < argc; i++) {
         char name[32];

@@ -80,6 +80,43 @@ fn blocks_are_compressed_and_of_fewer_dimensions() {
     }
 }
 
+/// Catches a delta that is read as if it had everything, or whose bases are those of another rank.
+#[test]
+fn deltas_are_put_together() {
+    for mpi in every_mpi() {
+        let job = Job::new(&format!("mode = async\nincremental = true\n{DIRECTORIES}"));
+        let take = "large cut=2,2,1 take=1 keep=1 take=2 take=3 wait restore=3 restore=2";
+        if succeed(mpi, &job, &[(4, take)]).is_none() {
+            return;
+        }
+        let len = |version| {
+            let file = job.persistent().join(format!("cut-0-{version}.dat"));
+            fs::metadata(file).unwrap().len()
+        };
+        assert!(len(3) < len(1) / 2, "{} and {}: no delta", len(3), len(1));
+        let next = "large keep=1 cut=3,1,2 newest=3 restore=3 restore=2 restore=1 take=4 wait";
+        succeed(mpi, &job, &[(6, next), (1, "large keep=1 cut=1,1,1 restore=4 restore=2")]);
+    }
+}
+
+/// Catches files that another number of ranks does not find beside parities, and a lost one that keeps as many ranks as
+/// before from rebuilding it, or that another number passes over without its name.
+#[test]
+fn files_with_parities_are_put_together() {
+    for mpi in every_mpi() {
+        let job = Job::new(&format!("mode = sync\nec_interval = 0\n{DIRECTORIES}"));
+        let Some(run) = of(mpi, &job, 4, "cut=2,2,1 take=1 take=2 wait") else { return };
+        run.succeed();
+        succeed_with_errors(mpi, &job, 6, "cut=3,1,2 newest=2 restore=2 restore=1");
+        for folder in [job.scratch(), job.persistent()] {
+            fs::remove_file(folder.join("cut-2-2.dat")).unwrap();
+        }
+        let six = "cut=3,1,2 newest=1 restore=1 refuse=2:rank_2|no_file_of_checkpoint";
+        succeed_with_errors(mpi, &job, 6, six);
+        succeed_with_errors(mpi, &job, 4, "cut=2,2,1 newest=2 restore=2");
+    }
+}
+
 /// Catches blocks of device memory that are written as if they were the host's, also where they are compressed, and a
 /// cut of device memory that host memory of another number does not get, or the other way round.
 #[test]
