@@ -3,7 +3,7 @@
 use crate::backends::MARK;
 use crate::depth::is_all;
 use crate::job::Job;
-use crate::program::{found, mpi_program, staged};
+use crate::program::{found, mpi_program, patient, staged};
 use crate::run::Run;
 
 /// An MPI installation as Debian names its commands.
@@ -56,6 +56,8 @@ impl Mpi {
         let folder = staged().folder.join(format!("ompi/{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let run = Run::new(&starter).env("OMPI_MCA_orte_tmpdir_base", folder);
+        // A test that preloads something else does without it.
+        let run = run.env("LD_PRELOAD", patient());
         Some(run.args(self.arguments).arg("-n").arg(processes.to_string()))
     }
 

@@ -260,6 +260,15 @@ pub fn mpi_faults(mpi: &str, folder: &Path) -> PathBuf {
     shared_library_by(Command::new(mpi), &library, "../preload/mpi.c")
 }
 
+/// A library to be loaded ahead of others, with which a rank that waits leaves its processor to others; made once.
+pub fn patient() -> PathBuf {
+    let (source, name) = ("../preload/patient.c", "libpatient.so");
+    compiled("patient", "", &[sources().join(source)], |folder| {
+        shared_library(&folder.join(name), source);
+    })
+    .join(name)
+}
+
 /// A library to be loaded behind the one that logs messages, with which an MPI takes buffers in
 /// device memory; made by the compiler of its installation.
 pub fn cuda_aware(mpi: &str, folder: &Path) -> PathBuf {
