@@ -49,8 +49,10 @@ pub fn wait_for_backends(job: &Job) {
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let since = Instant::now();
     while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(120), "still waiting: {what}");
-        std::thread::sleep(Duration::from_millis(5));
+        let waited = since.elapsed();
+        assert!(waited < Duration::from_secs(120), "still waiting: {what}");
+        // A look at all processes takes a millisecond.
+        std::thread::sleep((waited / 8).clamp(Duration::from_millis(2), Duration::from_millis(50)));
     }
 }
 
