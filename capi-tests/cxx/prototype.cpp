@@ -13,7 +13,7 @@
 #include "memory.hpp"
 
 /* So much that no thread can have copied its end when the call has returned. */
-static const size_t size = 16 << 20;
+static const size_t size = 4 << 20;
 
 enum other { first, second };
 

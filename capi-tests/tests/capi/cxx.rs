@@ -18,8 +18,8 @@ const CONFIGURATIONS: [&str; 3] = [
     "mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n",
 ];
 
-/// Room for 24 checkpoints of 16 MiB.
-const IN_MEMORY: &str = "mode = async\nephemeral = true\nhost_cache_size = 400M\n";
+/// Room for 24 checkpoints of 4 MiB.
+const IN_MEMORY: &str = "mode = async\nephemeral = true\nhost_cache_size = 100M\n";
 
 /// The type of a text argument in the demangled names of functions.
 const STRING: &str =
@@ -258,7 +258,7 @@ fn figures_of_a_cleanup() {
     };
     let figures = after.split("=====>>>>>").next().unwrap_or_default();
     let figures: Vec<f64> = figures.split(',').map(|text| text.trim().parse().unwrap()).collect();
-    assert_eq!((figures.len(), figures[0], figures[1]), (6, 3.0, 3.0 * (16 << 20) as f64));
+    assert_eq!((figures.len(), figures[0], figures[1]), (6, 3.0, 3.0 * (4 << 20) as f64));
     assert!(figures[2] > 0.0 && figures[3] > 0.0, "{figures:?}");
 }
 

@@ -45,6 +45,10 @@ pub(crate) struct PmemOptions {
     /// Lookups of cross-sections
     #[arg(long, default_value_t = 5_000_000, value_parser = clap::value_parser!(u32).range(1..))]
     lookups: u32,
+    /// Sizes of the simulated cache in KiB, with 16 ways
+    #[arg(long, value_delimiter = ',', default_values = ["16", "32", "64", "128", "256", "512", "1024", "2048", "4096"],
+          value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    caches: Vec<u64>,
     /// Crashes with each size of the cache
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     crashes: u32,
@@ -90,6 +94,7 @@ pub(crate) fn run(options: &PmemOptions) -> Result<()> {
     for part in &options.parts {
         let mut arguments: Vec<String> = ["pmem", "--here"].map(str::to_owned).into();
         let blocks: Vec<_> = options.blocks.iter().map(u32::to_string).collect();
+        let caches: Vec<_> = options.caches.iter().map(u64::to_string).collect();
         arguments.extend([
             format!("--parts={}", name_of(part)),
             format!("--class={}", options.class),
@@ -97,6 +102,7 @@ pub(crate) fn run(options: &PmemOptions) -> Result<()> {
             format!("--order={}", options.order),
             format!("--blocks={}", blocks.join(",")),
             format!("--lookups={}", options.lookups),
+            format!("--caches={}", caches.join(",")),
             format!("--crashes={}", options.crashes),
             format!("--repeats={}", options.common.repeats),
             format!("--prefix={}", programs::prefix(options.prefix.as_deref())?.display()),

@@ -8,9 +8,6 @@ use serde::Deserialize;
 use super::programs::Programs;
 use super::{tell, PmemOptions};
 
-/// Sizes of the cache in KiB, with 16 ways.
-const CACHES: [u64; 9] = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
-
 /// From here on, by the size of the cache, data is much larger than it.
 const MUCH_LARGER: f64 = 8.0;
 
@@ -47,12 +44,12 @@ pub(super) fn iterations(programs: &Programs, options: &PmemOptions) -> Result<(
     // All states of a solve are kept: how far back one is whole is limited by nothing else.
     let program = ["--class", "S", "--solves", "1", "--slots", "26", "--crash", "power"];
     let touched = bytes_of_an_iteration(programs)?;
-    for kib in CACHES {
+    for kib in &options.caches {
         // Half of them come around calls, and do not count.
         let (cache, crashes) = (format!("{kib}KiB,16"), (2 * options.crashes).to_string());
         let found =
             crash(programs, &["--runs", &crashes, "--cache", &cache, "--coin", "cache"], &program)?;
-        let ratio = touched / (kib * 1024) as f64;
+        let ratio = touched / (*kib * 1024) as f64;
         let all = found.lost.iter();
         let values: Vec<f64> =
             all.flat_map(|(lost, count)| std::iter::repeat_n(f64::from(*lost), *count)).collect();
