@@ -31,7 +31,9 @@ fn listed() -> Vec<(String, String, String)> {
 fn everything_listed_for_a_gpu() {
     let mut programs = BTreeSet::new();
     for (program, arguments, configuration) in listed() {
-        if !programs.insert(program.clone()) && !is_all() {
+        // What is refused takes no time, and the list has its text.
+        let is_short = programs.insert(program.clone()) | arguments.contains("expect=");
+        if !is_short && !is_all() {
             continue;
         }
         println!("{program} {arguments} | {}", configuration.replace('\n', " | "));
