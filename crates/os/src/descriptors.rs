@@ -44,13 +44,10 @@ impl Inode {
 /// The first high number enlarges the kernel's descriptor table, which takes 5 to 15 ms in a process
 /// with several threads. It is therefore done when the library is loaded, usually with a single thread,
 /// and not in `VELOC_Init`.
-// Miri has no descriptor limits.
-#[cfg(not(miri))]
 #[used]
 #[link_section = ".init_array"]
 static AT_LOAD: extern "C" fn() = enlarge_table;
 
-#[cfg(not(miri))]
 extern "C" fn enlarge_table() {
     // On failure, the first file enlarges the table.
     let _ = std::fs::File::open("/dev/null").map(with_high_number);

@@ -1,7 +1,5 @@
-//! The library's own tests under the compiler's sanitizers, and tests without system calls under
-//! Miri. They need a nightly compiler; ThreadSanitizer and Miri also need the source of the
-//! standard library (`rust-src`), without which ThreadSanitizer takes that library's locks for
-//! races.
+//! The library's own tests under the compiler's sanitizers. They need a nightly compiler; ThreadSanitizer also needs the
+//! source of the standard library (`rust-src`), without which it takes that library's locks for races.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -31,24 +29,8 @@ const SANITIZERS: [Sanitizer; 2] = [
         // Tests may leave memory behind, as a process does that ends.
         options: ("ASAN_OPTIONS", "detect_leaks=0"),
         whole: false,
-        crates: &[
-            "adjoint",
-            "client",
-            "collective",
-            "config",
-            "daemon",
-            "engine",
-            "erasure",
-            "files",
-            "format",
-            "levels",
-            "mpi",
-            "os",
-            "policy",
-            "recovery",
-            "trace",
-            "veloc",
-        ],
+        // Those with `unsafe` blocks.
+        crates: &["client", "daemon", "engine", "files", "levels", "mpi", "os", "trace", "veloc"],
         skipped: &[SLEEPS],
     },
     Sanitizer {
@@ -68,21 +50,6 @@ const SANITIZERS: [Sanitizer; 2] = [
 /// a sanitizer.
 const SLEEPS: &str = "memory_can_be_mapped_while_a_unit_is_touched";
 
-/// Tests without a system call that do not take minutes, and their crates.
-const PURE: [&str; 10] = [
-    "names::",
-    "proof::",
-    "mark::",
-    "header::tests::what",
-    "slice::",
-    "evict::",
-    "map::",
-    "order::",
-    "register::",
-    "touch_tests::",
-];
-const OF_PURE: [&str; 2] = ["format", "policy"];
-
 /// Runs the tests under the sanitizers that can be had. Returns why others were not run, if so.
 ///
 /// # Errors
@@ -96,7 +63,7 @@ pub fn check() -> Result<Option<&'static str>> {
     };
     if !source.is_dir() {
         let mut add = Command::new("rustup");
-        add.args(["component", "add", "--toolchain", "nightly", "rust-src", "miri"]);
+        add.args(["component", "add", "--toolchain", "nightly", "rust-src"]);
         println!("$ {}", line(&add));
         // Without a network the component cannot be added.
         let _ = run(&mut add);
@@ -106,15 +73,9 @@ pub fn check() -> Result<Option<&'static str>> {
         under(sanitizer)?;
     }
     if !has_source {
-        return Ok(Some(
-            "thread, Miri: the nightly compiler has no rust-src (rustup component add)",
-        ));
+        return Ok(Some("thread: the nightly compiler has no rust-src (rustup component add)"));
     }
-    let has_miri = output(nightly("cargo").args(["miri", "--version"]).stderr(Stdio::null()));
-    if has_miri.is_err() {
-        return Ok(Some("Miri: the nightly compiler has none (rustup component add)"));
-    }
-    miri().map(|()| None)
+    Ok(None)
 }
 
 /// The path of the standard library's source for a nightly compiler. `None`: there is no such
@@ -131,17 +92,6 @@ fn nightly(program: &str) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", program]).current_dir(root());
     command
-}
-
-/// Runs the tests without system calls under Miri, which is slow, with few random cases.
-fn miri() -> Result<()> {
-    let mut command = nightly("cargo");
-    command.args(["miri", "test", "--lib"]).args(packages(&OF_PURE)).arg("--target-dir");
-    command.arg(target_directory()?.join("sanitizers").join("miri"));
-    command.arg("--").args(PURE);
-    println!("$ {}", line(&command));
-    command.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "4");
-    run(&mut command)
 }
 
 fn under(sanitizer: &Sanitizer) -> Result<()> {
