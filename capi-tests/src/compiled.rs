@@ -2,14 +2,15 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use xtask::files::FileLock;
 
 use crate::program::staged;
 
 /// The folder called `name` with the files that `make` puts there. It is made anew when a file
 /// among `inputs`, or below a folder among them, has changed, or `how`: compiler and flags. Several
-/// threads and processes may ask at once; the folder that one has made serves all.
+/// threads and processes may ask at once: one makes the folder, and the others wait for it.
 pub(crate) fn compiled(
     name: &str,
     how: &str,
@@ -35,14 +36,14 @@ fn compiled_in(
         return folder;
     }
     fs::create_dir_all(all).unwrap();
+    let _only = FileLock::take(&folder.with_extension("lock")).unwrap();
+    if folder.exists() {
+        return folder;
+    }
     let unfinished = tempfile::Builder::new().prefix(&name).tempdir_in(all).unwrap();
     make(unfinished.path());
-    match fs::rename(unfinished.path(), &folder) {
-        Ok(()) => {}
-        // Another process was faster.
-        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
-        Err(error) => panic!("{}: {error}", folder.display()),
-    }
+    fs::rename(unfinished.path(), &folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     folder
 }
 
@@ -61,6 +62,24 @@ fn add(path: &Path, hasher: &mut DefaultHasher) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    /// Catches several that make the same at once.
+    #[test]
+    fn one_makes_it_for_all() {
+        let (all, made) = (tempfile::tempdir().unwrap(), AtomicUsize::new(0));
+        let ask = || {
+            let folder = compiled_in(all.path(), "a", "", &[], |folder| {
+                made.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(50));
+                fs::write(folder.join("a"), "made").unwrap();
+            });
+            assert_eq!(fs::read_to_string(folder.join("a")).unwrap(), "made");
+        };
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(ask))));
+        assert_eq!(made.into_inner(), 1);
+    }
 
     /// Catches a cache that keeps files made of an old header, and one that makes everything anew.
     #[test]
