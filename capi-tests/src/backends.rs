@@ -1,6 +1,7 @@
 //! The backends that a job's runs have started.
 
 use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -42,7 +43,18 @@ pub fn wait_for_backends(job: &Job) {
     };
     // One look may miss a backend that becomes a process of its own meanwhile: the old process is
     // gone, and the place of the new one was looked at before. The next look finds it.
-    until("the backends end with their last client", || nobody() && nobody());
+    until("the backends end with their last client", || {
+        backends(job).into_iter().for_each(await_end);
+        nobody() && nobody()
+    });
+}
+
+/// Waits until a process has ended, for a second at most: without looking at all processes meanwhile.
+fn await_end(process: u32) {
+    let Ok(Some(process)) = os::carrier::open(process) else { return };
+    let mut end = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, which lives until the call returns.
+    unsafe { libc::poll(&raw mut end, 1, 1000) };
 }
 
 /// Waits until `holds`. A test that waits too long has failed.
@@ -51,8 +63,8 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         let waited = since.elapsed();
         assert!(waited < Duration::from_secs(120), "still waiting: {what}");
-        // A look at all processes takes a millisecond.
-        std::thread::sleep((waited / 8).clamp(Duration::from_millis(2), Duration::from_millis(50)));
+        // A look at all processes takes a millisecond or two.
+        std::thread::sleep((waited / 4).clamp(Duration::from_millis(2), Duration::from_millis(50)));
     }
 }
 
