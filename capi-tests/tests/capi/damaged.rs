@@ -9,7 +9,7 @@ use capi_tests::mpi::MPICH;
 use capi_tests::program::{mpi_program, Flavour};
 use capi_tests::random::Random;
 use capi_tests::run::{Ended, Run};
-use xtask::stage::{build, Profile};
+use xtask::stage::{build_program, Profile};
 
 /// The most files that one process damages, so that none is silent for long or prints too much.
 const AT_ONCE: u64 = 1000;
@@ -115,8 +115,7 @@ fn damaged_files_in_number() {
 /// Damaged files, looked at by the tools. Catches a tool that crashes, or does not end.
 #[test]
 fn damaged_files_are_looked_at() {
-    let built = build(&["veloc-cli"], Profile::Debug).unwrap();
-    let veloc = built.find("veloc").unwrap();
+    let veloc = build_program("veloc-cli", "veloc", Profile::Debug).unwrap();
     let mut random = Random::seeded("damaged::damaged_files_are_looked_at");
     for (configuration, by) in
         [(SYNC, By::Plain), (CHECKED, By::Plain), (AGGREGATED, By::Mpi(2)), (ENCODED, By::Mpi(2))]
@@ -129,9 +128,9 @@ fn damaged_files_are_looked_at() {
             };
             let _ = run.succeed();
             let configured = format!("--config {}", job.path("veloc.cfg").display());
-            look(veloc, &format!("verify {configured}"));
+            look(&veloc, &format!("verify {configured}"));
             for path in [job.scratch(), job.persistent()].iter().flat_map(|folder| paths(folder)) {
-                look(veloc, &format!("inspect {} {configured}", path.display()));
+                look(&veloc, &format!("inspect {} {configured}", path.display()));
             }
         }
     }

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use xtask::stage::{build, stage, Profile};
+use xtask::stage::{build_program, stage, Profile};
 
 static SOFTCUDA: LazyLock<PathBuf> =
     LazyLock::new(|| stage(Profile::Debug).expect("the software device").softcuda());
@@ -66,7 +66,7 @@ fn processes_aggregate() {
 fn arrays_are_measured_in_every_way() {
     let stage = stage(Profile::Debug).unwrap();
     // It lies beside the bench.
-    build(&["veloc-cli"], Profile::Debug).unwrap();
+    build_program("veloc-cli", "veloc", Profile::Debug).unwrap();
     let arguments = format!(
         "pmem --prefix {} --class S --iterations 3 --order 128 --blocks 64 --lookups 2000 --caches 64,4096 --crashes 4 --repeats 2",
         stage.folder.display()

@@ -11,7 +11,7 @@ use crate::notices;
 use crate::nvidia::compiler::{self, Compiler, Ptx};
 use crate::nvidia::packages::TOOLKITS;
 use crate::project::{output, root, run, target_directory};
-use crate::stage::{build, stage, Profile};
+use crate::stage::{build_program, stage, Profile};
 
 /// The most that a bundle may take, in bytes.
 const LARGEST: u64 = 60 << 20;
@@ -48,8 +48,8 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     for (package, program) in
         [("rtm", "rtm"), ("veloc-cli", "veloc"), ("veloc-bench", "veloc-bench")]
     {
-        let built = build(&[package], Profile::Release)?;
-        strip(built.find(program)?, &out.join("bin").join(program), "--strip-all")?;
+        let built = build_program(package, program, Profile::Release)?;
+        strip(&built, &out.join("bin").join(program), "--strip-all")?;
     }
     let backend = "bin/veloc-backend";
     strip(&stage.folder.join(backend), &out.join(backend), "--strip-all")?;

@@ -2,10 +2,12 @@
 //! `docs/existing-codes.md`, and the headers.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::error::{Error, Result};
 use crate::files::{read, write};
-use crate::project::{cargo, output, root, run};
+use crate::project::{output, root, run};
+use crate::stage::{build, Profile};
 
 /// The lines between which the tables stand.
 const BEGIN: &str = "<!-- The tables are made by `cargo xtask docs`. -->";
@@ -83,20 +85,21 @@ fn clients() -> Result<String> {
 /// The tables, from the library. An example prints them, so that the other commands need not build
 /// the library themselves.
 fn keys() -> Result<String> {
-    let mut command = cargo();
-    command.args(["run", "--quiet", "--package", "xtask", "--example", "configuration"]);
-    output(&mut command)
+    output(&mut example("configuration")?)
 }
 
 /// Writes the headers, or with `check` fails if they are not what the sources say. An example of
 /// this package does it, so that the other commands need not build cbindgen.
 pub fn headers(check: bool) -> Result<()> {
-    let mut command = cargo();
-    command.args(["run", "--quiet", "--package", "xtask", "--example", "header"]);
-    if check {
-        command.args(["--", "--check"]);
-    }
+    let mut command = example("header")?;
+    command.args(check.then_some("--check"));
     run(&mut command)
+}
+
+/// The command of an example of this package.
+fn example(name: &str) -> Result<Command> {
+    let built = build(&["xtask"], &["--example", name], Profile::Debug)?;
+    Ok(Command::new(built.find(name)?))
 }
 
 fn put(text: &str, table: &str) -> Result<String> {

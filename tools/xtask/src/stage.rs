@@ -106,11 +106,8 @@ pub fn stage(profile: Profile) -> Result<StagedFolders> {
     let stages = target_directory()?.join("stage");
     folder(&stages)?;
     let lock = FileLock::take(&stages.join(format!("{}.lock", profile.name())))?;
-    // The program veloc is named for its dependencies, and not built: with them in view, cargo
-    // selects the same features as for the other builds, and need not build the library again.
-    let packages =
-        ["veloc", "daemon", "softcuda", "softcudart", "veloc-cli", "veloc-mpi", "veloc-crash"];
-    let built = build_targets(&packages, &["--lib", "--bin", "veloc-backend"], profile)?;
+    let packages = ["veloc", "daemon", "softcuda", "softcudart", "veloc-mpi", "veloc-crash"];
+    let built = build(&packages, &["--lib", "--bin", "veloc-backend"], profile)?;
 
     let stage = StagedFolders { folder: stages.join(profile.name()) };
     copy(built.find("libveloc_client.so")?, &stage.shared_library())?;
@@ -149,17 +146,21 @@ impl Built {
     }
 }
 
-/// Builds packages of this workspace.
-pub fn build(packages: &[&str], profile: Profile) -> Result<Built> {
-    build_targets(packages, &[], profile)
+/// Packages that each build names, and that need not be built: cargo selects the features of what packages share by
+/// those that are named, and what they share is built once for each selection.
+const IN_VIEW: [&str; 2] = ["veloc-cli", "rtm"];
+
+/// Builds the program of this name in a package of this workspace.
+pub fn build_program(package: &str, program: &str, profile: Profile) -> Result<PathBuf> {
+    build(&[package], &["--bin", program], profile)?.find(program).map(Path::to_path_buf)
 }
 
 /// Builds those targets of these packages that `targets` selects on cargo's command line.
-fn build_targets(packages: &[&str], targets: &[&str], profile: Profile) -> Result<Built> {
+pub fn build(packages: &[&str], targets: &[&str], profile: Profile) -> Result<Built> {
     let mut command = cargo();
     command.args(["build", "--message-format=json-render-diagnostics"]);
     command.args(targets).args(profile.arguments());
-    for package in packages {
+    for package in packages.iter().chain(&IN_VIEW) {
         command.args(["--package", package]);
     }
     let mut files = Vec::new();

@@ -17,7 +17,7 @@ use crate::criu;
 use crate::error::{Error, Result, While};
 use crate::files::read;
 use crate::project::{line, output, root};
-use crate::stage::{build, Profile, StagedFolders};
+use crate::stage::{build_program, Profile, StagedFolders};
 
 /// The programs of `gpu/unchanged/plain.cu`.
 const PROGRAMS: [&str; 4] = ["lu", "hotspot", "gauss", "particles"];
@@ -45,7 +45,7 @@ pub(super) fn check(
     folder: &Path,
 ) -> Result<()> {
     let Some(criu) = had(&format!("veloc run: {name}"), criu()) else { return Ok(()) };
-    let veloc = build(&["veloc-cli"], Profile::Release)?.find("veloc")?.to_path_buf();
+    let veloc = build_program("veloc-cli", "veloc", Profile::Release)?;
     let kills = kills()?;
     let (plain, device) = (folder.join("plain"), stage.softcuda());
     let source = root().join("gpu/unchanged/plain.cu");

@@ -11,7 +11,7 @@ use crate::driver::devices;
 use crate::error::{Error, Result, While};
 use crate::files::{folder, read, write};
 use crate::project::{line, root, run};
-use crate::stage::{build, stage, Profile, StagedFolders};
+use crate::stage::{build_program, stage, Profile, StagedFolders};
 
 /// Seconds after which a program is taken to hang: many times what any of them takes.
 const BOUND: &str = "120";
@@ -57,13 +57,9 @@ pub(super) fn check(findings: &mut Findings) -> Result<()> {
     let (package, release) = DRIVERS[1];
     let Some(driver) = had(what, packages::driver(package, release)) else { return Ok(()) };
     let stage = stage(Profile::Release)?;
-    // One by one, as elsewhere: together, cargo would select other features, and build most of it
-    // again.
-    let [rtm, veloc, bench] =
-        ["rtm", "veloc-cli", "veloc-bench"].map(|package| build(&[package], Profile::Release));
-    let (rtm, veloc, bench) = (rtm?, veloc?, bench?);
-    let (rtm, veloc) = (rtm.find("rtm")?, veloc.find("veloc")?);
-    let bench = bench.find("veloc-bench")?;
+    let program = |package, name| build_program(package, name, Profile::Release);
+    let (rtm, veloc) = (&*program("rtm", "rtm")?, &*program("veloc-cli", "veloc")?);
+    let bench = &*program("veloc-bench", "veloc-bench")?;
     let none = "no CUDA-capable device";
     for (program, arguments, end) in [
         (veloc, "doctor", ExpectedEnd::Well("the driver has none")),

@@ -12,7 +12,7 @@ use crate::project::{line, root, run};
 use crate::python::{
     adjoint_packages, has_module, interpreter, pytorch, tests_of_pyrevolve, tools,
 };
-use crate::stage::{build, Profile, StagedFolders};
+use crate::stage::{build_program, Profile, StagedFolders};
 
 /// Each warning of Python's is an error, but for that of a system whose own Matplotlib hides a part of the installed one.
 const WARNINGS: &str = "error,ignore:Unable to import Axes3D";
@@ -149,7 +149,7 @@ fn pictures(
     stage: &StagedFolders,
     profile: Profile,
 ) -> Result<()> {
-    let built = build(&["veloc-bench"], profile)?;
+    let bench = build_program("veloc-bench", "veloc-bench", profile)?;
     let folder = work.join("pictures");
     create(&folder)?;
     let small =
@@ -163,7 +163,7 @@ fn pictures(
     ] {
         let mut command = match program {
             "plot" => clean(interpreter()),
-            "bench" => clean(built.find("veloc-bench")?),
+            "bench" => clean(&bench),
             _ => clean(package.prefix.join("bin/veloc")),
         };
         if program == "plot" {
