@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,8 @@ pub(super) struct Client {
     process: Option<OwnedFd>,
     /// The process id, for messages.
     pub(super) number: i32,
+    /// Its first message has come.
+    has_spoken: AtomicBool,
     writing: Mutex<Writing>,
 }
 
@@ -62,7 +65,14 @@ pub(super) enum ClientEnd {
 impl Client {
     fn new(socket: Socket) -> Client {
         let process = socket.peer();
-        Client { number: socket.peer_number(), socket, process, writing: Mutex::default() }
+        let number = socket.peer_number();
+        Client {
+            number,
+            socket,
+            process,
+            has_spoken: AtomicBool::default(),
+            writing: Mutex::default(),
+        }
     }
 
     /// Marks what this client leaves as memory for the next job that fits.
@@ -172,10 +182,17 @@ impl Client {
         }
         // A client that has ended since may have sent its hello.
         if self.has_message() {
+            // Before it is received, so that there is no moment in which it seems to be silent.
+            self.has_spoken.store(true, Ordering::Release);
             self.socket.receive()
         } else {
             Ok(None)
         }
+    }
+
+    /// Whether it has sent nothing yet.
+    fn is_silent(&self) -> bool {
+        !self.has_ended(Duration::ZERO) && !self.has_spoken.load(Ordering::Acquire)
     }
 
     /// Waits for the next message, for as long as the client lives and has its connection.
@@ -232,9 +249,8 @@ impl Clients {
         let number = all.next;
         all.by_number.insert(number, (None, client.clone()));
         while all.unidentified().count() > MOST_UNIDENTIFIED {
-            let silent = |client: &Client| !client.has_ended(Duration::ZERO);
-            let first =
-                all.unidentified().filter(|(_, client)| silent(client)).min_by_key(|(n, _)| *n);
+            let silent = all.unidentified().filter(|(_, client)| client.is_silent());
+            let first = silent.min_by_key(|(number, _)| *number);
             if let Some((_, first)) = first {
                 first.socket.close();
             }
@@ -352,23 +368,48 @@ mod tests {
     use os::socket::{connect_to, listen_at};
     use std::thread;
 
-    /// Two registered clients of this process, with the clients' ends of their sockets.
-    fn clients(what: &str) -> (Arc<Clients>, [(ClientRegistration, Socket); 2]) {
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Connections of this process to itself: the backend's ends and the clients'.
+    fn connections(what: &str, count: usize) -> Vec<(Socket, Socket)> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(what);
         let listener = listen_at(&path).unwrap().unwrap();
-        let clients = Arc::<Clients>::default();
-        let one = || {
+        let one = |_| {
             let own = connect_to(&path).unwrap().unwrap();
-            let socket = listener.accept(Duration::from_secs(60)).unwrap().unwrap();
-            (clients.register(socket), own)
+            (listener.accept(LONG).unwrap().unwrap(), own)
         };
-        let both = [one(), one()];
-        (clients, both)
+        (0..count).map(one).collect()
+    }
+
+    /// Two registered clients of this process, with the clients' ends of their sockets.
+    fn clients(what: &str) -> (Arc<Clients>, [(ClientRegistration, Socket); 2]) {
+        let clients = Arc::<Clients>::default();
+        let both = connections(what, 2).into_iter();
+        let both: Vec<_> = both.map(|(socket, own)| (clients.register(socket), own)).collect();
+        (clients, both.try_into().unwrap())
+    }
+
+    /// Catches a client that is taken for a silent one after its hello was received, where connections are many.
+    #[test]
+    fn who_has_spoken_is_not_silent() {
+        let clients = Arc::<Clients>::default();
+        let mut all = connections("many", MOST_UNIDENTIFIED + 1).into_iter();
+        let mut next = || all.next().map(|(socket, own)| (clients.register(socket), own)).unwrap();
+        let ((first, own), (second, other)) = (next(), next());
+        own.send(b"hello", &[]).unwrap();
+        assert!(first.client.await_hello(LONG).unwrap().is_some());
+        thread::scope(|scope| {
+            let rest = scope.spawn(|| (2..=MOST_UNIDENTIFIED).map(|_| next()).collect::<Vec<_>>());
+            let closed = wait_for(&[own.as_fd(), other.as_fd()], LONG);
+            drop((first, second));
+            assert_eq!(rest.join().unwrap().len(), MOST_UNIDENTIFIED - 1);
+            assert_eq!(closed, [false, true]);
+        });
     }
 
     fn hears(client: &Socket) -> bool {
-        let heard = wait_for(&[client.as_fd()], Duration::from_secs(60)) == [true];
+        let heard = wait_for(&[client.as_fd()], LONG) == [true];
         heard && client.receive().unwrap().is_some()
     }
 
