@@ -45,7 +45,10 @@ pub(crate) fn start(
     processes: usize,
     program: impl FnOnce() -> PathBuf,
 ) -> Option<Run> {
-    let run = mpi.start(processes)?;
+    // These programs exchange many messages, for each of which a rank that sleeps would wait longer.
+    let run = mpi.start(processes)?.with(|command| {
+        command.env_remove("LD_PRELOAD");
+    });
     // The library is not loaded into the program that starts the others.
     let preload = |run: Run, what: &str| run.arg("env").arg(format!("LD_PRELOAD={what}"));
     let run = match library {
