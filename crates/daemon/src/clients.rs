@@ -25,8 +25,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Who only asks what is kept: nobody's predecessor.
 const NOBODY: Process = Process { rank: u32::MAX, ranks: 0, run: 0 };
 
-/// The most clients that have not sent their hello.
-const MOST_UNIDENTIFIED: usize = 128;
+/// The most clients of which no message has been received.
+const MOST_UNHEARD: usize = 128;
 
 /// One client.
 #[derive(Debug)]
@@ -224,10 +224,10 @@ struct ClientTable {
 }
 
 impl ClientTable {
-    /// The clients that have not sent their hello.
-    fn unidentified(&self) -> impl Iterator<Item = (u64, &Client)> {
-        let unidentified = self.by_number.iter().filter(|(_, (process, _))| process.is_none());
-        unidentified.map(|(&number, (_, client))| (number, &**client))
+    /// The clients of which no message has been received.
+    fn unheard(&self) -> impl Iterator<Item = (u64, &Client)> {
+        let all = self.by_number.iter().map(|(&number, (_, client))| (number, &**client));
+        all.filter(|(_, client)| !client.has_spoken.load(Ordering::Acquire))
     }
 }
 
@@ -240,16 +240,16 @@ pub(super) struct ClientRegistration {
 }
 
 impl Clients {
-    /// Registers a new client. If too many have not sent their hello, the oldest of these is
-    /// disconnected: clients send it at once, and idle ones must not use up descriptors and threads.
+    /// Registers a new client. If too many have sent nothing, the oldest of these is disconnected: clients send their
+    /// first message at once, and idle ones must not use up descriptors and threads.
     pub(super) fn register(self: &Arc<Self>, socket: Socket) -> ClientRegistration {
         let client = Arc::new(Client::new(socket));
         let mut all = self.all.lock();
         all.next += 1;
         let number = all.next;
         all.by_number.insert(number, (None, client.clone()));
-        while all.unidentified().count() > MOST_UNIDENTIFIED {
-            let silent = all.unidentified().filter(|(_, client)| client.is_silent());
+        while all.unheard().count() > MOST_UNHEARD {
+            let silent = all.unheard().filter(|(_, client)| client.is_silent());
             let first = silent.min_by_key(|(number, _)| *number);
             if let Some((_, first)) = first {
                 first.socket.close();
@@ -394,16 +394,16 @@ mod tests {
     #[test]
     fn who_has_spoken_is_not_silent() {
         let clients = Arc::<Clients>::default();
-        let mut all = connections("many", MOST_UNIDENTIFIED + 1).into_iter();
+        let mut all = connections("many", MOST_UNHEARD + 2).into_iter();
         let mut next = || all.next().map(|(socket, own)| (clients.register(socket), own)).unwrap();
         let ((first, own), (second, other)) = (next(), next());
         own.send(b"hello", &[]).unwrap();
         assert!(first.client.await_hello(LONG).unwrap().is_some());
         thread::scope(|scope| {
-            let rest = scope.spawn(|| (2..=MOST_UNIDENTIFIED).map(|_| next()).collect::<Vec<_>>());
+            let rest = scope.spawn(|| (0..MOST_UNHEARD).map(|_| next()).collect::<Vec<_>>());
             let closed = wait_for(&[own.as_fd(), other.as_fd()], LONG);
             drop((first, second));
-            assert_eq!(rest.join().unwrap().len(), MOST_UNIDENTIFIED - 1);
+            assert_eq!(rest.join().unwrap().len(), MOST_UNHEARD);
             assert_eq!(closed, [false, true]);
         });
     }
