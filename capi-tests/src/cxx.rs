@@ -79,12 +79,12 @@ fn compiler(flavour: Flavour) -> Command {
     strict(&mut command);
     if flavour == Flavour::Sanitized {
         // Optimised, it takes twice as long to compile.
-        command.args(["-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+        command.args(["-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
     }
     command
 }
 
 fn strict(command: &mut Command) {
-    command.args(["-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I"]);
+    command.args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-I"]);
     command.arg(staged().include());
 }

@@ -38,7 +38,7 @@ pub fn parts_program(compiler: &str, interface: Interface, name: &str, linked: b
     let how = format!("{compiler} {interface:?} {linked}");
     compiled(name, &how, &inputs, |folder| {
         let mut command = Command::new(compiler);
-        command.args(["-cpp", "-g", "-Wall", "-Wextra"]).args(interface.flags());
+        command.args(["-cpp", "-Wall", "-Wextra"]).args(interface.flags());
         command.arg("-I").arg(parts());
         if compiler == OPEN_MPI.fortran {
             // This MPI has persistent collective calls under names of its own.

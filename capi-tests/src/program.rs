@@ -40,6 +40,7 @@ pub fn program(name: &str, flavour: Flavour) -> PathBuf {
         Flavour::Plain => command.arg("-O1"),
         Flavour::Sanitized => command.args([
             "-O1",
+            "-g",
             "-fsanitize=address,undefined",
             "-fno-sanitize-recover=all",
             "-fno-omit-frame-pointer",
@@ -93,7 +94,7 @@ pub fn example(name: &str, files: &[&str]) -> PathBuf {
     let stage = staged();
     let folder = sources().join("../../examples").join(name);
     let mut command = compiler();
-    command.args(["-std=c99", "-O3", "-Wall", "-Wextra", "-Werror", "-g", "-I"]);
+    command.args(["-std=c99", "-O3", "-Wall", "-Wextra", "-Werror", "-I"]);
     command.arg(stage.include()).args(files.iter().map(|file| folder.join(file)));
     command.arg("-L").arg(stage.lib()).args(["-lveloc-client", "-lm"]);
     let inputs = [folder.clone(), folder.join("../persistent.h"), stage.include()];
@@ -109,7 +110,7 @@ pub fn example(name: &str, files: &[&str]) -> PathBuf {
 fn compile(mut command: Command, source: &str, libraries: &[&str]) -> PathBuf {
     let stage = staged();
     let source = sources().join(source);
-    command.args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-I"]);
+    command.args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-I"]);
     command.arg(stage.include()).arg(&source).arg("-L").arg(stage.lib()).args(libraries);
     let name = source.file_stem().unwrap().to_string_lossy().into_owned();
     // All files that a program may include.
@@ -192,7 +193,7 @@ fn compile_fortran(
         }
         finish(command);
         let mut command = Command::new(compiler);
-        command.args(["-std=f2018", "-g"]).args(flags);
+        command.arg("-std=f2018").args(flags);
         if !flang {
             command.args(["-Wall", "-Wextra"]);
         }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result, While};
-use crate::files::read;
+use crate::files::{folder, read};
 use crate::links::linked_files;
 use crate::notices;
 use crate::project::{cargo, has_program, line, root, target_directory};
@@ -64,29 +64,44 @@ pub fn check(profile: Profile) -> Result<Vec<String>> {
     runtime::try_out(&package.prefix.join("lib/veloc/softcuda"))?;
     names_no_folder(&package.prefix, &[work, root()])?;
     exports_what_the_library_does(&package, &stage)?;
-    consumers::with_cmake(&package, work, languages, None)?;
-    let library = has_module("numpy").then(|| package.library());
-    consumers::examples(&package.prefix, work, library.as_deref())?;
     let pkg_config = has("pkg-config", "programs without CMake", &mut skipped);
-    if pkg_config {
+    let library = has_module("numpy").then(|| package.library());
+    let alone = || {
+        consumers::with_cmake(&package, work, languages, None)?;
+        consumers::examples(&package.prefix, work, library.as_deref())?;
+        if !pkg_config {
+            return Ok(Vec::new());
+        }
         consumers::with_pkg_config(&package, work, fortran)?;
         consumers::linked_to_two(&package, work)?;
-        skipped.extend(tutorials::check(&package, work)?);
-    }
-    skipped.extend(python::check(&package, work, &stage, profile)?);
+        tutorials::check(&package, work)
+    };
+    let over_mpi = work.join("mpi");
+    folder(&over_mpi)?;
+    // The second one is much the same.
+    let (found, absent) = mpi::found();
+    let few = if profile == Profile::Release { found.len() } else { 1 };
+    let chosen = found.into_iter().take(few).filter(|_| fortran);
+    let over_mpi = || {
+        for mpi in chosen {
+            consumers::with_cmake(&package, &over_mpi, languages, Some(mpi))?;
+            if pkg_config {
+                consumers::with_pkg_config_and_mpi(&package, &over_mpi, mpi)?;
+            }
+            consumers::over_mpi(&package, &over_mpi, mpi)?;
+        }
+        Ok(())
+    };
+    // Most of these commands keep one processor busy.
+    std::thread::scope(|scope| {
+        let over_mpi = scope.spawn(over_mpi);
+        skipped.extend(alone()?);
+        skipped.extend(python::check(&package, work, &stage, profile)?);
+        over_mpi.join().unwrap_or_else(|_| Err(Error::new("the checks over MPI panicked")))
+    })?;
+    skipped.extend(absent);
     if profile == Profile::Release {
         publishes()?;
-    }
-    let (found, absent) = mpi::found();
-    skipped.extend(absent);
-    // The second one is much the same.
-    let few = if profile == Profile::Release { found.len() } else { 1 };
-    for mpi in found.into_iter().take(few).filter(|_| fortran) {
-        consumers::with_cmake(&package, work, languages, Some(mpi))?;
-        if pkg_config {
-            consumers::with_pkg_config_and_mpi(&package, work, mpi)?;
-        }
-        consumers::over_mpi(&package, work, mpi)?;
     }
     Ok(skipped)
 }

@@ -60,7 +60,7 @@ pub fn names() -> Vec<&'static str> {
 
 /// The steps that only run before a release, or by name: each builds the crates another time, in a way that
 /// nothing else uses.
-const BEFORE_A_RELEASE: [&str; 5] = ["docs", "models", "sanitizers", "nvidia", "bundle"];
+const BEFORE_A_RELEASE: [&str; 6] = ["lints", "docs", "models", "sanitizers", "nvidia", "bundle"];
 
 /// What the other steps leave out then.
 const LEFT_OUT: &str =
@@ -78,10 +78,6 @@ pub fn test(only: &[String], keep_going: bool, all: bool) -> Result<()> {
     let steps: Vec<CommandStep> = STEPS.into_iter().filter(chosen).collect();
     if all {
         std::env::set_var(ALL, "1");
-    }
-    if std::env::var_os("CI").is_some() {
-        // Nothing is built a second time there, and without it builds are faster.
-        std::env::set_var("CARGO_INCREMENTAL", "0");
     }
     let mut report = run_all(&steps, keep_going);
     if only.is_empty() && !all {
