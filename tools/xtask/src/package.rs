@@ -12,8 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use self::mpi::MpiInstallation;
 use crate::error::{Error, Result, While};
-use crate::files::{folder, read};
+use crate::files::read;
 use crate::links::linked_files;
 use crate::notices;
 use crate::project::{cargo, has_program, line, root, target_directory};
@@ -65,37 +66,18 @@ pub fn check(profile: Profile) -> Result<Vec<String>> {
     names_no_folder(&package.prefix, &[work, root()])?;
     exports_what_the_library_does(&package, &stage)?;
     let pkg_config = has("pkg-config", "programs without CMake", &mut skipped);
-    let library = has_module("numpy").then(|| package.library());
-    let alone = || {
-        consumers::with_cmake(&package, work, languages, None)?;
-        consumers::examples(&package.prefix, work, library.as_deref())?;
-        if !pkg_config {
-            return Ok(Vec::new());
-        }
-        consumers::with_pkg_config(&package, work, fortran)?;
-        consumers::linked_to_two(&package, work)?;
-        tutorials::check(&package, work)
-    };
-    let over_mpi = work.join("mpi");
-    folder(&over_mpi)?;
-    // The second one is much the same.
     let (found, absent) = mpi::found();
-    let few = if profile == Profile::Release { found.len() } else { 1 };
-    let chosen = found.into_iter().take(few).filter(|_| fortran);
-    let over_mpi = || {
-        for mpi in chosen {
-            consumers::with_cmake(&package, &over_mpi, languages, Some(mpi))?;
-            if pkg_config {
-                consumers::with_pkg_config_and_mpi(&package, &over_mpi, mpi)?;
-            }
-            consumers::over_mpi(&package, &over_mpi, mpi)?;
-        }
-        Ok(())
-    };
+    // The second one is much the same.
+    let few = if profile == Profile::Release { &found[..] } else { &found[..found.len().min(1)] };
+    let folder = work.join("mpi");
+    fs::create_dir(&folder).when(|| format!("making {}", folder.display()))?;
     // Most of these commands keep one processor busy.
     std::thread::scope(|scope| {
-        let over_mpi = scope.spawn(over_mpi);
-        skipped.extend(alone()?);
+        let over_mpi = scope.spawn(|| match fortran {
+            true => programs_over_mpi(&package, &folder, languages, few, pkg_config),
+            false => Ok(()),
+        });
+        skipped.extend(programs(&package, work, languages, pkg_config)?);
         skipped.extend(python::check(&package, work, &stage, profile)?);
         over_mpi.join().unwrap_or_else(|_| Err(Error::new("the checks over MPI panicked")))
     })?;
@@ -104,6 +86,42 @@ pub fn check(profile: Profile) -> Result<Vec<String>> {
         publishes()?;
     }
     Ok(skipped)
+}
+
+/// Builds and runs programs of one process. Returns what was left out.
+fn programs(
+    package: &Installed,
+    work: &Path,
+    languages: &str,
+    pkg_config: bool,
+) -> Result<Vec<String>> {
+    consumers::with_cmake(package, work, languages, None)?;
+    let library = has_module("numpy").then(|| package.library());
+    consumers::examples(&package.prefix, work, library.as_deref())?;
+    if !pkg_config {
+        return Ok(Vec::new());
+    }
+    consumers::with_pkg_config(package, work, languages.contains("Fortran"))?;
+    consumers::linked_to_two(package, work)?;
+    tutorials::check(package, work)
+}
+
+/// Builds and runs programs of several processes, with each of these installations of MPI.
+fn programs_over_mpi(
+    package: &Installed,
+    work: &Path,
+    languages: &str,
+    installations: &[MpiInstallation],
+    pkg_config: bool,
+) -> Result<()> {
+    for mpi in installations.iter().copied() {
+        consumers::with_cmake(package, work, languages, Some(mpi))?;
+        if pkg_config {
+            consumers::with_pkg_config_and_mpi(package, work, mpi)?;
+        }
+        consumers::over_mpi(package, work, mpi)?;
+    }
+    Ok(())
 }
 
 /// Fails if the registry would refuse the one crate that is of use without the library, or its example is wrong.

@@ -29,7 +29,7 @@ const SANITIZERS: [Sanitizer; 2] = [
         // Tests may leave memory behind, as a process does that ends.
         options: ("ASAN_OPTIONS", "detect_leaks=0"),
         whole: false,
-        // Those with `unsafe` blocks.
+        // Those that have the memory of applications in their hands, or that of other processes.
         crates: &["client", "daemon", "engine", "files", "levels", "mpi", "os", "trace", "veloc"],
         skipped: &[SLEEPS],
     },
