@@ -39,6 +39,9 @@ const FIRST_REMINDER: Duration = Duration::from_secs(1);
 const REMINDER: Duration = Duration::from_secs(30);
 /// How often to check for silence.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The longest time from one look to the next that counts as silence: if it was longer, this process was stopped, or the
+/// machine has more to do than it can.
+const LONGEST_LOOK: Duration = Duration::from_millis(200);
 
 /// The memory that a client hands to the backend.
 #[derive(Debug)]
@@ -335,9 +338,10 @@ impl SharedConnection {
 
     /// Starts to wait for the backend's answer. `started`: its process, if this client has started it.
     fn await_reply(&self, socket: &Socket, started: Option<u32>) -> ReplyWait {
-        let (patience, since) = (self.longest_silence(), Instant::now());
+        let (patience, now) = (self.longest_silence(), Instant::now());
         let backend = started.or_else(|| backend_of(socket));
-        ReplyWait { backend, patience, since, heard: None, said: None }
+        let silence = Duration::ZERO;
+        ReplyWait { backend, patience, since: now, looked: now, silence, heard: None, said: None }
     }
 
     /// Receives messages until the connection ends, and says how it ended.
@@ -346,10 +350,10 @@ impl SharedConnection {
         loop {
             // A backend that has answered, and whose predecessors are done, need not send anything.
             if wait.heard.is_none() || !self.now.lock().predecessors_done {
-                if let Some(silence) = wait.check_silence() {
-                    return Ended::Silent(silence);
-                }
                 if wait_for(&[socket.as_fd()], POLL_INTERVAL) != [true] {
+                    if let Some(silence) = wait.check_silence() {
+                        return Ended::Silent(silence);
+                    }
                     continue;
                 }
             } else if let Some(started) = started.take() {
@@ -441,20 +445,30 @@ struct ReplyWait {
     /// The backend's process, if known.
     backend: Option<u32>,
     patience: Duration,
-    /// When the wait began, and when the last message came.
+    /// When the wait began.
     since: Instant,
+    /// When it was last looked for a message.
+    looked: Instant,
+    /// How long there was none while this process looked: what was stopped with it had no time to answer.
+    silence: Duration,
+    /// When the last message came, and the last reminder.
     heard: Option<Instant>,
     said: Option<Instant>,
 }
 
 impl ReplyWait {
     fn heard_reply(&mut self) {
-        self.heard = Some(Instant::now());
+        let now = Instant::now();
+        (self.heard, self.looked, self.silence) = (Some(now), now, Duration::ZERO);
     }
 
-    /// How long the backend has been silent, if that is too long. Logs a reminder from time to time.
+    /// There is no message. How long the backend has been silent, if that is too long. Logs a reminder from time to
+    /// time.
     fn check_silence(&mut self) -> Option<Duration> {
-        let silence = self.heard.unwrap_or(self.since).elapsed();
+        let now = Instant::now();
+        self.silence += now.duration_since(self.looked).min(LONGEST_LOOK);
+        self.looked = now;
+        let silence = self.silence;
         if silence >= self.patience {
             return Some(silence);
         }

@@ -128,3 +128,26 @@ fn what_cannot_be_ended_is_not_written_over() {
     drop((link, served));
     fs::remove_file(path).unwrap();
 }
+
+/// Catches a client that kills its backend because both were stopped for a while.
+#[test]
+fn time_in_which_nobody_ran_is_no_silence() {
+    let patience = Duration::from_secs(3);
+    let before = Instant::now().checked_sub(10 * patience).unwrap();
+    let mut wait = ReplyWait {
+        backend: None,
+        patience,
+        since: before,
+        looked: before,
+        silence: Duration::ZERO,
+        heard: None,
+        said: None,
+    };
+    assert_eq!(wait.check_silence(), None);
+    // As if that was a look later.
+    for _ in 0..15 {
+        wait.looked = before;
+        let _ = wait.check_silence();
+    }
+    assert_eq!(wait.check_silence().map(|silence| silence >= patience), Some(true));
+}
