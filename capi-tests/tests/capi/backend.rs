@@ -211,7 +211,8 @@ fn a_backend_that_does_not_answer_is_ended() {
     running.wait_until_said("there is a veloc-backend again");
     fs::remove_file(staying).unwrap();
     let ended = running.end().succeeded();
-    for said in [&format!("waiting for veloc-backend (process {backend})"), "and was killed"] {
+    let killed = "and was killed (its threads: veloc-backend T";
+    for said in [&format!("waiting for veloc-backend (process {backend})"), killed] {
         assert!(ended.stderr.contains(said), "{said}: {}", ended.stderr);
     }
     assert!(!backends(&job).contains(&backend));

@@ -16,11 +16,11 @@ use os::socket::{connect_to, wait_for, Socket};
 pub const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Kills the backend at the other end of `connection`, which listens at `path`, and waits until it has
-/// exited: from then on it writes nothing. Returns its process id.
+/// exited: from then on it writes nothing. Returns its process id, and what it did when it was killed.
 ///
 /// # Errors
 /// The process is unknown, or it does not exit.
-pub(crate) fn kill_backend(connection: &Socket, path: &Path) -> Result<i32> {
+pub(crate) fn kill_backend(connection: &Socket, path: &Path) -> Result<(i32, String)> {
     // A connection made before the backend called `listen` reports the process that created the socket.
     let fresh = connect_to(path).ok().flatten();
     let known = |socket: &Socket| Some((socket.peer_number(), socket.peer()?));
@@ -28,7 +28,21 @@ pub(crate) fn kill_backend(connection: &Socket, path: &Path) -> Result<i32> {
     let Some((number, process)) = found.into_iter().find(|(number, _)| is_backend(*number)) else {
         return Err(Error::new(ErrorKind::System, "it cannot be ended: its process is not known"));
     };
-    kill(number, &process).map(|()| number)
+    let did = states(number);
+    kill(number, &process).map(|()| (number, did))
+}
+
+/// The threads of a process, each with the state that the system shows for it: S waits, D waits for a device or a file
+/// system, T is stopped, R runs or would.
+fn states(process: i32) -> String {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let state = |thread: fs::DirEntry| {
+        let status = fs::read_to_string(thread.path().join("stat")).ok()?;
+        let (name, rest) = status.rsplit_once(") ")?;
+        let name = name.split_once('(')?.1;
+        Some(format!("{name} {}", rest.chars().next()?))
+    };
+    threads.filter_map(state).collect::<Vec<String>>().join(", ")
 }
 
 fn kill(number: i32, process: &OwnedFd) -> Result<()> {

@@ -39,8 +39,8 @@ const FIRST_REMINDER: Duration = Duration::from_secs(1);
 const REMINDER: Duration = Duration::from_secs(30);
 /// How often to check for silence.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The longest time from one look to the next that counts as silence: if it was longer, this process was stopped, or the
-/// machine has more to do than it can.
+/// The longest time from one look to the next that counts as silence: if it was longer, this process was stopped, or
+/// the machine has more to do than it can.
 const LONGEST_LOOK: Duration = Duration::from_millis(200);
 
 /// The memory that a client hands to the backend.
@@ -394,10 +394,10 @@ impl SharedConnection {
     fn kill_silent_backend(&self, socket: &Socket, silence: &str) -> Result<String> {
         let rank = self.hello.process.rank;
         let error = match kill::kill_backend(socket, &self.path) {
-            Ok(number) => {
+            Ok((number, did)) => {
                 return Ok(format!(
-                    "(process {number}) {silence} and was killed. Data of an earlier job's rank {rank} \
-                     that was only in its memory is lost"
+                    "(process {number}) {silence} and was killed (its threads: {did}). Data of an earlier \
+                     job's rank {rank} that was only in its memory is lost"
                 ));
             }
             Err(error) => error,
