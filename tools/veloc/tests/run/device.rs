@@ -8,14 +8,7 @@ fn start(job: &Job, environment: (&str, &str), words: &str) -> Running {
     let mut command = job.veloc(&format!("run --dir D env -u SOFTCUDA_FAIL ./device {words}"));
     command.env(environment.0, environment.1).stdout(output);
     let mut running = Running(command.spawn().unwrap());
-    let mut has_ended = false;
-    until("2 lines in printed", || {
-        has_ended = running.0.try_wait().unwrap().is_some();
-        has_ended || job.text("printed").lines().count() >= 2
-    });
-    if has_ended {
-        panic!("{:?}", running.end());
-    }
+    running.wait_for_lines(job, 2);
     running
 }
 

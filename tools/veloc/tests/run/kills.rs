@@ -33,7 +33,7 @@ fn storm(job: &Job) {
         job.start(&format!("run --dir D ./{} {steps} written", job.program), "printed");
     for kill in 0..kills {
         let lines = job.text("printed").lines().count();
-        job.wait_for_lines("printed", lines + 2);
+        running.wait_for_lines(job, lines + 2);
         let version = job.checkpoint().unwrap();
         thread::sleep(Duration::from_millis(random(200)));
         running.kill();

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -11,6 +13,8 @@ use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{poll, PollFd, PollFlags};
+use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 use tempfile::TempDir;
 use xtask::stage::{stage, Profile, StagedFolders};
 
@@ -139,13 +143,31 @@ struct Running(Child);
 impl Running {
     /// Ends the supervisor and all processes of its program at once.
     fn kill(mut self) {
-        let children = children(self.0.id());
+        let children: Vec<_> = children(self.0.id()).into_iter().filter_map(process).collect();
         self.0.kill().unwrap();
         // The first process of the program's name space, with which all others end.
-        for child in children {
-            kill(child, libc::SIGKILL);
+        for child in &children {
+            let _ = pidfd_send_signal(child, Signal::KILL);
         }
         self.0.wait().unwrap();
+        // Until it has ended it has the job's lock.
+        for child in children {
+            poll(&mut [PollFd::new(&child, PollFlags::IN)], None).unwrap();
+        }
+    }
+
+    /// Waits until the program has printed this many lines. Panics, with what was said, if it has ended before.
+    fn wait_for_lines(&mut self, job: &Job, lines: usize) {
+        let mut has_ended = false;
+        until(&format!("{lines} lines in printed"), || {
+            has_ended = self.0.try_wait().unwrap().is_some();
+            has_ended || job.text("printed").lines().count() >= lines
+        });
+        if has_ended && job.text("printed").lines().count() < lines {
+            let mut said = String::new();
+            self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            panic!("the program has ended: {said}");
+        }
     }
 
     /// Waits for the end. Returns it with what was said on standard error.
@@ -171,6 +193,11 @@ impl Running {
 fn children(process: u32) -> Vec<u32> {
     let text = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap();
     text.split_whitespace().map(|number| number.parse().unwrap()).collect()
+}
+
+/// A process, unless it is gone.
+fn process(number: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(number.cast_signed())?, PidfdFlags::empty()).ok()
 }
 
 fn kill(process: u32, signal: libc::c_int) {

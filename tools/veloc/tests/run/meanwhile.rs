@@ -12,7 +12,7 @@ fn timers_signals_and_children_go_on() {
     let mut running = job.start(&format!("run --dir D ./meanwhile {steps} written"), "printed");
     for _ in 0..2 {
         let lines = job.text("printed").lines().count();
-        job.wait_for_lines("printed", lines + 5);
+        running.wait_for_lines(&job, lines + 5);
         // A process that ends while CRIU looks at it can have a version fail, but not each.
         let made = (0..20).find_map(|_| job.checkpoint().map_err(|said| println!("{said}")).ok());
         assert!(made.is_some());

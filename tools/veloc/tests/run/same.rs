@@ -132,9 +132,9 @@ fn a_restarted_program_is_what_it_was() {
     let before = known(children(running.0.id())[1]);
     assert_eq!(job.checkpoint(), Ok(1));
     running.kill();
-    let running = job.start("restart D", "other");
+    let mut running = job.start("restart D", "other");
     let lines = job.text("printed").lines().count();
-    job.wait_for_lines("printed", lines + 1);
+    running.wait_for_lines(&job, lines + 1);
     let program = children(running.0.id())
         .into_iter()
         .find(|child| fs::read_to_string(format!("/proc/{child}/comm")).unwrap().trim() == "steps");
