@@ -158,15 +158,15 @@ impl Running {
 
     /// Waits until the program has printed this many lines. Panics, with what was said, if it has ended before.
     fn wait_for_lines(&mut self, job: &Job, lines: usize) {
-        let mut has_ended = false;
+        let mut ended = None;
         until(&format!("{lines} lines in printed"), || {
-            has_ended = self.0.try_wait().unwrap().is_some();
-            has_ended || job.text("printed").lines().count() >= lines
+            ended = self.0.try_wait().unwrap();
+            ended.is_some() || job.text("printed").lines().count() >= lines
         });
-        if has_ended && job.text("printed").lines().count() < lines {
+        if let Some(ended) = ended.filter(|_| job.text("printed").lines().count() < lines) {
             let mut said = String::new();
             self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-            panic!("the program has ended: {said}");
+            panic!("{ended}: {said}");
         }
     }
 
