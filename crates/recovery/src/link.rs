@@ -1,5 +1,6 @@
 //! The client's connection to the backend.
 
+use std::ops::RangeInclusive;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -28,11 +29,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause between two attempts.
 const CONNECT_RETRY: Duration = Duration::from_millis(1);
 
-/// The least seconds without a message after which a backend that must answer is given up; else it is
-/// `watchdog_interval`. A working backend sends a message every second.
-const SHORTEST_SILENCE: u64 = 3;
-/// The most seconds to wait for a message.
-const LONGEST_SILENCE: u64 = 60;
+/// After so many times `watchdog_interval` without a message a backend that must answer is given up. A working backend
+/// sends one every second, but a very busy machine may keep it from that, and what it alone has is lost with it.
+const MISSED: u64 = 6;
+/// The least and the most seconds to wait for a message.
+const SILENCE: RangeInclusive<u64> = 3..=60;
 /// After this time without a first message, a warning says that the client waits.
 const FIRST_REMINDER: Duration = Duration::from_secs(1);
 /// How often the warning is repeated.
@@ -418,7 +419,8 @@ impl SharedConnection {
 
 /// How long a backend that must answer may be silent.
 pub(crate) fn longest_silence(config: &Config) -> Duration {
-    Duration::from_secs(config.watchdog_interval.clamp(SHORTEST_SILENCE, LONGEST_SILENCE))
+    let seconds = config.watchdog_interval.saturating_mul(MISSED);
+    Duration::from_secs(seconds.clamp(*SILENCE.start(), *SILENCE.end()))
 }
 
 /// How receiving ended.
