@@ -2,19 +2,23 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // A test stops at the first fault.
 
+use crate::compressed_tests::restored;
 use crate::place::Place;
 use crate::run::stop;
 use crate::Engine;
-use catalog::level::LevelSpec;
+use catalog::level::{self, LevelSpec};
 use catalog::space::{cut, Extent};
 use catalog::state::{Source, StoreResult};
 use catalog::Level;
 use config::Config;
 use errors::{Error, ErrorKind, Result};
-use levels::store::{Put, Room, Store, PIECE};
+use levels::host_buffer::HostBuffer;
+use levels::store::{GoOn, Put, Room, Store, PIECE};
 use os::sync::Mutex;
 use recovery::Process;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use trace::metrics::Stop;
 
 const CHECKPOINT: usize = 1 << 20;
@@ -68,6 +72,71 @@ fn engine(refuses: bool, more: &str) -> Engine {
     let bytes = Mutex::new(vec![0; capacity as usize]);
     let drive = Box::new(Drive { bytes, refuses });
     Engine::start_with(config, Process::single(0), None, vec![(row, drive)]).unwrap()
+}
+
+/// A drive whose first write stops before and behind its question whether to go on.
+#[derive(Debug)]
+struct Asking {
+    drive: Drive,
+    steps: Arc<Barrier>,
+    is_first: AtomicBool,
+}
+
+impl Store for Asking {
+    fn read(&self, copy: &[Extent], range: Range<u64>, put: &mut Put<'_>) -> Result<()> {
+        self.drive.read(copy, range, put)
+    }
+
+    fn write(&self, room: &mut Room<'_>, bytes: &[u8]) -> Result<StoreResult> {
+        self.drive.write(room, bytes)
+    }
+
+    fn write_from(
+        &self,
+        room: &mut Room<'_>,
+        host: &HostBuffer,
+        from: &[Extent],
+        len: u64,
+        go_on: &GoOn<'_>,
+    ) -> Result<StoreResult> {
+        if self.is_first.swap(false, Ordering::Relaxed) {
+            self.steps.wait();
+            self.steps.wait();
+            let said = go_on();
+            self.steps.wait();
+            self.steps.wait();
+            said?;
+        }
+        self.drive.write_from(room, host, from, len, go_on)
+    }
+}
+
+/// What is being flushed is restored, and wanted once more as soon as the flush was told to end. Catches a flush that is
+/// told as a failure of the drive.
+#[test]
+fn a_flush_in_vain_that_is_of_use_again_has_not_failed() {
+    let text = "mode = async\nephemeral = true\nhost_cache_size = 3M\nrestore_order = reverse\n";
+    let (config, _) = Config::from_text(text, |_| None).unwrap();
+    let (capacity, steps) = (16 << 20, Arc::new(Barrier::new(2)));
+    let drive = Drive { bytes: Mutex::new(vec![0; capacity as usize]), refuses: false };
+    let store = Asking { drive, steps: steps.clone(), is_first: AtomicBool::new(true) };
+    let row = level::of_drive(capacity, 4096);
+    let lower: Vec<(LevelSpec, Box<dyn Store>)> = vec![(row, Box::new(store))];
+    let engine = Engine::start_with(config, Process::single(0), None, lower).unwrap();
+    take(&engine, 0).unwrap();
+    steps.wait();
+    let whole = vec![0; CHECKPOINT];
+    assert!(restored(&engine, 0, CHECKPOINT).unwrap() == whole);
+    steps.wait();
+    steps.wait();
+    engine.order().hint("x", 0);
+    steps.wait();
+    engine.drain().unwrap();
+    for version in 1..6 {
+        take(&engine, version).unwrap();
+    }
+    engine.drain().unwrap();
+    assert!(restored(&engine, 0, CHECKPOINT).unwrap() == whole);
 }
 
 fn take(engine: &Engine, version: i32) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Copies between levels of memory, on their own workers: flushes down and fetches up.
 
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Builder};
 use std::time::Instant;
 
@@ -140,9 +141,15 @@ impl<'a> Mover<'a> {
 /// Copies between two levels by their stores.
 fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
     let to_host = (job.to.level == Level::HOST).then(|| shared.host_side.host());
+    let is_in_vain = || shared.catalog.read(|state| job.is_in_vain(state));
+    // It may be of use again when it has ended.
+    let was_in_vain = AtomicBool::new(false);
     let copy = || {
-        let go_on = || match shared.catalog.read(|state| job.is_in_vain(state)) {
-            true => Err(Error::new(ErrorKind::Internal, "the copy is of no use any more")),
+        let go_on = || match is_in_vain() {
+            true => {
+                was_in_vain.store(true, Ordering::Relaxed);
+                Err(Error::new(ErrorKind::Internal, "the copy is of no use any more"))
+            }
             false => shared.go_on(),
         };
         let (from, to) = (shared.store(job.from.level)?, shared.store(job.to.level)?);
@@ -183,7 +190,7 @@ fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
     let failed = |error: Error| about(&job.name, job.version)(error.within(what));
     match copied {
         Ok(stored) => Flushed { stored: Some(stored), ..Flushed::new(MoveEnd::Done, untouched) },
-        Err(_) if shared.catalog.read(|state| job.is_in_vain(state)) => {
+        Err(_) if was_in_vain.load(Ordering::Relaxed) || is_in_vain() => {
             let stored = Some(StoreResult::Full(job.len));
             Flushed { stored, ..Flushed::new(MoveEnd::Done, untouched) }
         }
