@@ -305,17 +305,6 @@ static void failed(void)
     VELOC_Finalize(0);
 }
 
-/* The copies may have been made before. What was not copied is told by its version, or by the worker that had not begun
-   and now ends: that ends the job. */
-static void wait_without_context(void)
-{
-    while (VELOC_Checkpoint_wait() != VELOC_SUCCESS) {
-        if (strstr(VELOC_Last_error(), "worker ended: cuCtxSetCurrent") != NULL)
-            return;
-        CHECK(strstr(VELOC_Last_error(), "version") != NULL);
-    }
-}
-
 static void reset(CUcontext context)
 {
     OK(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
@@ -324,7 +313,9 @@ static void reset(CUcontext context)
     take(2);
     OK(VELOC_Restart("ordered", 1));
     CU(cuCtxDestroy_v2(context));
-    wait_without_context();
+    /* It may have been copied before. */
+    while (VELOC_Checkpoint_wait() != VELOC_SUCCESS)
+        CHECK(strstr(VELOC_Last_error(), "version") != NULL);
     VELOC_Finalize(0);
 }
 
@@ -334,7 +325,12 @@ static void reset_at_once(CUcontext context)
     OK(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
     take(1);
     CU(cuCtxDestroy_v2(context));
-    wait_without_context();
+    /* What was not copied is told by its version, or by a worker that had not begun and now ends: that ends the job. */
+    while (VELOC_Checkpoint_wait() != VELOC_SUCCESS) {
+        if (strstr(VELOC_Last_error(), "worker ended: cuCtxSetCurrent") != NULL)
+            break;
+        CHECK(strstr(VELOC_Last_error(), "version") != NULL);
+    }
     VELOC_Finalize(0);
 }
 

@@ -376,8 +376,8 @@ pub const KEYS: &[Key] = &[
         values: "seconds, at most 86400",
         role: Role::Default("5"),
         meaning: "Polling interval for dead clients, where the kernel does not report them; 0 counts as 1. A \
-                  veloc-backend that is silent for six times as long (at least 3 s, at most 60 s) is killed, and \
-                  another one is started.",
+                  veloc-backend that is silent for six times as long (at most 60 s) is killed, and another one is \
+                  started.",
     },
     Key {
         name: "max_parallelism",

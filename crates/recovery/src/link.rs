@@ -1,6 +1,5 @@
 //! The client's connection to the backend.
 
-use std::ops::RangeInclusive;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -32,8 +31,8 @@ const CONNECT_RETRY: Duration = Duration::from_millis(1);
 /// After so many times `watchdog_interval` without a message a backend that must answer is given up. A working backend
 /// sends one every second, but a very busy machine may keep it from that, and what it alone has is lost with it.
 const MISSED: u64 = 6;
-/// The least and the most seconds to wait for a message.
-const SILENCE: RangeInclusive<u64> = 3..=60;
+/// The most seconds to wait for a message.
+const LONGEST_SILENCE: u64 = 60;
 /// After this time without a first message, a warning says that the client waits.
 const FIRST_REMINDER: Duration = Duration::from_secs(1);
 /// How often the warning is repeated.
@@ -419,8 +418,8 @@ impl SharedConnection {
 
 /// How long a backend that must answer may be silent.
 pub(crate) fn longest_silence(config: &Config) -> Duration {
-    let seconds = config.watchdog_interval.saturating_mul(MISSED);
-    Duration::from_secs(seconds.clamp(*SILENCE.start(), *SILENCE.end()))
+    let seconds = config.watchdog_interval.max(1).saturating_mul(MISSED);
+    Duration::from_secs(seconds.min(LONGEST_SILENCE))
 }
 
 /// How receiving ended.
