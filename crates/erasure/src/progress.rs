@@ -20,9 +20,10 @@ use policy::rounds::FileState;
 /// A checkpoint's name and version.
 pub type VersionKey = (Arc<str>, i32);
 
-/// The most versions that wait for announcements. Each may hold a file open.
+/// The most versions of this member that wait for the others' announcements. Each may hold a file open.
 const MOST_PENDING: usize = 256;
-/// The most files or decisions that wait for each other, and the least versions whose rounds are known.
+/// The most files, decisions or announcements of others that wait for each other, and the least versions whose rounds
+/// are known.
 const MOST_WAITING: usize = 1024;
 
 /// A task for the worker.
@@ -530,12 +531,21 @@ impl Progress {
         });
     }
 
-    /// Forgets the oldest of too many versions, which the other members seem not to take, or not to encode.
+    /// Forgets the oldest of too many versions, which the other members seem not to take, or not to encode. What only
+    /// others have announced counts for itself: this member may be slower than they are.
     fn forget_old(&mut self) {
+        let own = self.own;
+        self.forget_oldest(MOST_PENDING, |version| version.announced[own].is_some());
+        self.forget_oldest(MOST_WAITING, |version| version.announced[own].is_none());
+    }
+
+    /// Leaves at most so many of those that count.
+    fn forget_oldest(&mut self, most: usize, counts: impl Fn(&AnnouncedVersion) -> bool) {
         let (own, parities) = (self.own, self.parities);
-        while self.versions.len() > MOST_PENDING {
+        while self.versions.values().filter(|version| counts(version)).count() > most {
             let waiting = self.versions.iter().filter(|(key, version)| {
-                !version.started || version.ended[own] == version.id(key, parities)
+                let waits = !version.started || version.ended[own] == version.id(key, parities);
+                waits && counts(version)
             });
             let Some(oldest) = waiting.map(|(_, version)| version.since).min() else { return };
             self.forget(|_, version| version.since == oldest);

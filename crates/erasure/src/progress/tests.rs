@@ -293,15 +293,29 @@ fn an_end_that_is_heard_of_early_counts() {
 #[test]
 fn what_nobody_else_takes_is_forgotten() {
     let mut group = Group::new(&[Selection::All; 2]);
-    for version in 0..1000 {
+    for version in 0..2000 {
         group.complete(&[0], version);
         group.settle();
     }
     assert_eq!(group.members[0].versions.len(), MOST_PENDING);
-    assert_eq!(group.members[1].versions.len(), MOST_PENDING);
-    group.complete(&[1], 999);
+    assert_eq!(group.members[1].versions.len(), MOST_WAITING);
+    group.complete(&[1], 1999);
     group.settle();
-    assert_eq!(group.versions(0), [999]);
+    assert_eq!(group.versions(0), [1999]);
+}
+
+/// Catches old versions that a slower member announces, and for which the others forget younger ones: none would be
+/// encoded by all.
+#[test]
+fn the_youngest_of_too_many_are_encoded() {
+    let mut group = Group::new(&[Selection::All; 2]);
+    for version in 0..600 {
+        group.complete(&[0, 1], version);
+    }
+    while group.one(0) {}
+    group.settle();
+    let youngest = Vec::from_iter(600 - MOST_PENDING as i32..600);
+    assert_eq!([group.versions(0), group.versions(1)], [youngest.clone(), youngest]);
 }
 
 /// Catches a version that is reported without parities while they may still come, and one that is
