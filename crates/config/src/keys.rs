@@ -205,7 +205,7 @@ pub const KEYS: &[Key] = &[
         values: "whole number; 0: all",
         role: Role::Default("0"),
         meaning: "How many versions of each name to keep in scratch: the last ones taken. A version stays longer if \
-                  persistent has no copy of it yet.",
+                  persistent has no copy of it yet, or while its parities are to be made (`ec_interval`).",
     },
     Key {
         name: "persistent_interval",

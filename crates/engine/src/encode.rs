@@ -157,7 +157,7 @@ impl Encoder<'_> {
         }
         let file = match files::open(&path) {
             Ok(file) => file,
-            // The file was removed in the meantime, and needs no protection.
+            // The file was removed in the meantime, for younger ones or because nobody needs it.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Engine;
+use catalog::FileLevel;
 use config::Config;
 use erasure::encoding::Member;
 use erasure::membership::{self, ErasureSettings, ProcessInfo};
@@ -20,6 +21,7 @@ use erasure::wire::{FileId, Message};
 use errors::{Error, ErrorKind};
 use files::{Naming, Output};
 use format::checksum::Checksum;
+use policy::rounds::{Common, Learned, Range, PARITIES};
 use recovery::Process;
 
 const SETTINGS: ErasureSettings = ErasureSettings { interval: 0, group: 8, parities: 1 };
@@ -46,8 +48,12 @@ fn engine(folder: &Path, rank: u32, node: Node) -> Engine {
 
 /// The engine of a process with a scratch directory of its own.
 pub(super) fn alone(folder: &Path, rank: u32) -> Engine {
+    configured(folder, rank, "")
+}
+
+fn configured(folder: &Path, rank: u32, more: &str) -> Engine {
     let scratch = folder.join(rank.to_string());
-    let text = format!("mode = sync\nscratch = {}\n", scratch.display());
+    let text = format!("mode = sync\nscratch = {}\n{more}", scratch.display());
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
     Engine::start(config, Process { rank, ranks: 2, run: 7 }, None).unwrap()
 }
@@ -115,6 +121,34 @@ fn everybody_keeps_parities_at_the_end() {
     assert!(!files.places().parity_path("x", 5).unwrap().exists());
     assert!(!files.places().parity_path("x", 6).unwrap().exists());
     assert!(is_protected(&engines[0], 7));
+}
+
+/// Another process is slower, and has not announced its file. Catches a limit that removes what is being protected,
+/// so that nothing ever is while versions come fast; and one that keeps what cannot be protected any more.
+#[test]
+fn a_limit_leaves_what_is_being_protected() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut both = nodes(2);
+    let _slow = both.pop();
+    let engine = configured(folder.path(), 0, "scratch_versions = 1\n");
+    engine.join(both.remove(0)).unwrap();
+    let side = &engine.shared.file_side;
+    side.common.iter().for_each(|common| *common.lock() = Common::default());
+    let learn =
+        |kind: usize, more, settled| side.common[kind].lock().learn(Learned { more, settled });
+    let arrive = |version: i32| {
+        let id = version as u64;
+        publish(&engine, &side.naming.lock(), version, 1);
+        learn(0, Some(Range { first: id, last: id, goes_on: version > 1 }), id);
+        side.arrived(&side.naming.lock(), FileLevel::Scratch, "x", version, id);
+    };
+    let is_there = |version| side.files.places().scratch_path("x", version).unwrap().exists();
+    (1..=3).for_each(arrive);
+    assert!((1..=3).all(is_there), "all of them may still be protected");
+    // The other has no file of the first two.
+    learn(PARITIES, None, 2);
+    arrive(4);
+    assert!((3..=4).all(is_there) && !(1..=2).any(is_there));
 }
 
 /// One process ends before it has the version that the others wait for.

@@ -9,7 +9,7 @@ use errors::{Error, ErrorKind, Result};
 use files::Naming;
 use format::identity::Identity;
 use policy::retention::{Divided, Retention, Taken};
-use policy::rounds::{FileState, PARITIES};
+use policy::rounds::PARITIES;
 
 /// How many of the oldest versions are tried to find one that can be removed. If none of them can, younger
 /// ones usually cannot either, as versions are persisted in order.
@@ -288,7 +288,7 @@ impl FileSide {
         judge(&kept, youngest, &counts, &|id, version| {
             protected.keeps(last, id, || match id {
                 0 => self.files.places().has_parities(name, version),
-                _ => node.parity_state(&(interned.clone(), version)) == FileState::Present,
+                _ => node.may_protect(&(interned.clone(), version)),
             })
         })
     }

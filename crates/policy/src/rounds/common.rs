@@ -39,18 +39,18 @@ impl Common {
     }
 
     /// Whether a checkpoint is kept for its parities: the youngest that is protected everywhere (`last`,
-    /// of that name) is kept, and so is any that may become the next one, whose parities this process
-    /// has `made`. Until there is one, versions of an earlier job (0) with parities are kept, too.
+    /// of that name) is kept, and so is any that `may_be` the next one: this process has parities of it, or
+    /// expects to. Until there is one, versions of an earlier job (0) with parities are kept, too.
     pub fn keeps(
         &self,
         last: Option<CheckpointNumber>,
         id: CheckpointNumber,
-        made: impl FnOnce() -> bool,
+        may_be: impl FnOnce() -> bool,
     ) -> bool {
         match last {
             Some(last) if id <= last => id == last,
-            None if id == 0 => made(),
-            _ => !self.is_settled(id) && made(),
+            None if id == 0 => may_be(),
+            _ => !self.is_settled(id) && may_be(),
         }
     }
 
