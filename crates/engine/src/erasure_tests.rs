@@ -145,6 +145,8 @@ fn a_limit_leaves_what_is_being_protected() {
     let is_there = |version| side.files.places().scratch_path("x", version).unwrap().exists();
     (1..=3).for_each(arrive);
     assert!((1..=3).all(is_there), "all of them may still be protected");
+    let full = side.with_limit(FileLevel::Scratch, Error::new(ErrorKind::NoRoom, "full"));
+    assert!(full.to_string().contains("whose parities are to be made"), "{full}");
     // The other has no file of the first two.
     learn(PARITIES, None, 2);
     arrive(4);

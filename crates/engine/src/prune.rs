@@ -137,8 +137,14 @@ impl FileSide {
         if error.kind() != ErrorKind::NoRoom || limit == 0 {
             return error;
         }
+        let protects = level == FileLevel::Scratch && self.erasure.get().is_some();
+        let also = if protects {
+            ", and for those whose parities are to be made (ec_interval)"
+        } else {
+            ""
+        };
         error.followed_by(format!(
-            "{key} = {limit} needs room for {} versions of each name and process at a time",
+            "{key} = {limit} needs room for {} versions of each name and process at a time{also}",
             limit + 1
         ))
     }

@@ -564,11 +564,12 @@ impl Takes {
 impl AnnouncedVersion {
     /// The encoding, once all members have announced their files.
     fn encoding(&self, key: &VersionKey, parities: u32) -> Option<Encoding> {
-        Some(Encoding {
+        // Nothing is copied of the many that wait: each announcement looks at all of them, under the lock.
+        self.announced.iter().all(Option::is_some).then(|| Encoding {
             name: key.0.to_string(),
             version: key.1,
             parities,
-            members: self.announced.iter().cloned().collect::<Option<_>>()?,
+            members: self.announced.iter().flatten().cloned().collect(),
         })
     }
 
