@@ -199,9 +199,9 @@ fn what_scratch_cannot_take_the_backend_writes_to_persistent() {
 fn what_the_backend_cannot_write_is_named() {
     let job = job("");
     let Some(ground) = Ground::mounted(&job, "scratch", 4 << 20) else { return };
-    // A kill between the name of a file and its record would have version 1 written once more.
-    let takes = "take=x:1 wait take=x:2 kill";
-    dies(&ground.under(job.run("script", &format!("size=3000000 {takes}"))).end());
+    // Room for two files of version 1: after a kill between a file's name and its record it is written once more.
+    let takes = "size=500000 take=x:1 size=4000000 take=x:2 kill";
+    dies(&ground.under(job.run("script", takes)).end());
     wait_for_backends(&job);
     let said = log_of(&job);
     let lost = "lost with its memory: \"x\" version 2";
