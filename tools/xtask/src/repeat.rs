@@ -11,6 +11,7 @@ use std::time::Instant;
 use crate::error::{Error, Result, While as _};
 use crate::runner::{TestVerdict, Tests};
 use crate::steps::clock;
+use crate::system;
 
 const BUSY: usize = 2;
 
@@ -46,6 +47,7 @@ impl Drop for Load {
 /// Builds the tests, runs those whose names contain `filter` (all without one) so often under load, and
 /// says which of them failed.
 pub fn repeat(times: NonZeroU32, filter: Option<&str>) -> Result<()> {
+    system::prepare()?;
     let tests = Tests::build(filter)?;
     let failures: Mutex<BTreeMap<String, u32>> = Mutex::default();
     let load = Load::start()?;

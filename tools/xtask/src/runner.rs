@@ -15,6 +15,7 @@ use crate::project::{cargo, output, target_directory};
 use crate::slow::SLOW;
 use crate::stage::{stage, Profile, STAGE};
 use crate::steps::clock;
+use crate::system;
 use crate::usage::{wait, Usage};
 
 /// The slowest tests that are named at the end.
@@ -251,6 +252,7 @@ pub fn run(all: bool) -> Result<()> {
 /// Runs the tests up to the first that fails, the quick ones first: those in a crate's library, then other
 /// programs, and those of the C interface last. The error names it.
 pub fn first_failure(all: bool) -> Result<()> {
+    system::prepare()?;
     let mut tests = Tests::build(None)?;
     let programs = &tests.programs;
     tests.tests.sort_by_key(|test| {
