@@ -189,8 +189,8 @@ fn another_number_of_processes() {
     for mpi in every_mpi() {
         let job = Job::new(SYNC);
         let of = |processes: usize, commands: &str| {
-            let program = capi_tests::program::mpi_program(mpi.compiler, "script.c");
-            let run = mpi.start(processes)?.arg(program);
+            let run = mpi.start(processes)?;
+            let run = run.arg(capi_tests::program::mpi_program(mpi.compiler, "script.c"));
             Some(run.arg(job.path("veloc.cfg")).args(commands))
         };
         let Some(run) = of(3, "take=x:1 take=x:2") else { return };

@@ -186,11 +186,11 @@ fn ranks_that_reuse_numbers() {
 fn turns(mpi: &Mpi, job: &Job, numbers: u64, kills: u64) -> bool {
     let what = format!("storm::ranks_that_reuse_numbers {} {numbers}", mpi.compiler);
     let mut random = Random::seeded(&what);
-    let program = mpi_program(mpi.compiler, "../mpi/reused_versions.c");
     // The newest step that all have taken, and the newest of them with the highest number.
     let (mut taken, mut highest, mut restores) = (0, 0, 0);
     let start = |more: &str| {
-        let run = mpi.start(2)?.arg(&program).arg(job.path("veloc.cfg"));
+        let run = mpi.start(2)?.arg(mpi_program(mpi.compiler, "../mpi/reused_versions.c"));
+        let run = run.arg(job.path("veloc.cfg"));
         Some(run.env(MARK, job.path("")).args(&format!("numbers={numbers} {more}")).start())
     };
     // At most one step was under way, so of the last numbers all others are complete. The highest number is restored:

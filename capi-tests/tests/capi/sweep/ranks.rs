@@ -17,8 +17,8 @@ fn ranks_are_killed() {
     for mpi in every_mpi() {
         let job = Job::new(&format!("{ASYNC}persistent = DIR/persistent\n"));
         let run = |job: &Job| {
-            let program = mpi_program(mpi.compiler, "hager.c");
-            let run = mpi.start(2)?.env(MARK, job.path("")).arg(program);
+            let run = mpi.start(2)?.env(MARK, job.path(""));
+            let run = run.arg(mpi_program(mpi.compiler, "hager.c"));
             Some(run.arg(job.path("veloc.cfg")).args(plan))
         };
         let mut random = Random::seeded("sweep::ranks_are_killed");
@@ -60,9 +60,9 @@ fn ranks_are_killed() {
 fn ranks_stop_together() {
     for mpi in every_mpi() {
         let job = Job::new(ASYNC);
-        let program = mpi_program(mpi.compiler, "hager.c");
         let run = |seconds: &str| {
-            let run = mpi.start(2)?.env(MARK, job.path("")).arg(&program);
+            let run = mpi.start(2)?.env(MARK, job.path(""));
+            let run = run.arg(mpi_program(mpi.compiler, "hager.c"));
             Some(run.env("SECONDS", seconds).arg(job.path("veloc.cfg")).args("30000 12 4000 500"))
         };
         if mpi.start(2).is_none() {
