@@ -44,10 +44,10 @@ impl Drop for Load {
     }
 }
 
-/// Builds the tests, runs those whose names contain `filter` (all without one) so often under load, and
-/// says which of them failed.
+/// Sees to the programs that the tests need, builds the tests, runs those whose names contain `filter` (all
+/// without one) so often under load, and says which of them failed, and what was missing.
 pub fn repeat(times: NonZeroU32, filter: Option<&str>) -> Result<()> {
-    system::prepare()?;
+    let missing = system::prepare()?;
     let tests = Tests::build(filter)?;
     let failures: Mutex<BTreeMap<String, u32>> = Mutex::default();
     let load = Load::start()?;
@@ -66,6 +66,9 @@ pub fn repeat(times: NonZeroU32, filter: Option<&str>) -> Result<()> {
         println!("round {round} of {times}: {failed} failed ({time})");
     }
     drop(load);
+    if !missing.is_empty() {
+        println!("\nskipped: tests that need {}", missing.join(", "));
+    }
     let failures = failures.into_inner();
     report(times, &failures.map_err(|_| Error::new("a thread of the runner panicked"))?)
 }

@@ -249,8 +249,8 @@ pub fn run(all: bool) -> Result<()> {
     }
 }
 
-/// Runs the tests up to the first that fails, the quick ones first: those in a crate's library, then other
-/// programs, and those of the C interface last. The error names it.
+/// Sees to the programs that the tests need, and runs the tests up to the first that fails, the quick ones first:
+/// those in a crate's library, then other programs, and those of the C interface last. The error names it.
 pub fn first_failure(all: bool) -> Result<()> {
     system::prepare()?;
     let mut tests = Tests::build(None)?;
