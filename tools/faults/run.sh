@@ -28,6 +28,7 @@ for patch in "$here"/[0-9][0-9].patch; do
         continue
     fi
     git reset --quiet --hard && git apply "$patch" || exit 1
+    export VELOC_PLANTED=$number
     begun=$SECONDS
     if ! cargo test --quiet --workspace --all-targets --no-run > "$work/$number.log" 2>&1; then
         found="the compiler"

@@ -10,6 +10,9 @@ use xtask::project::root;
 /// Catches a fault that cannot be planted any more, as what it changes has moved.
 #[test]
 fn every_fault_can_be_planted() {
+    if std::env::var_os("VELOC_PLANTED").is_some() {
+        return; // One is, and cannot be once more.
+    }
     let folder = root().join("tools/faults");
     let names = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     let patches: Vec<_> =
