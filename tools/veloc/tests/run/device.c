@@ -3,7 +3,7 @@
  *
  * Two threads, each with a stream: one runs a kernel on memory of cuMemAlloc, one copies between page-locked memory and
  * mapped memory of cuMemCreate, and both wait in the driver in different ways. Prints a line for each 10 steps; writes one
- * for each to OUT. With "managed", it allocates managed memory as well.
+ * for each to OUT. With "managed", it allocates managed memory as well. While there is a file "held" it does not end.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -83,6 +83,13 @@ static void *copy(void *unused)
     return unused;
 }
 
+/* Until the test lets it end, or for ten minutes. */
+static void wait_while_held(void)
+{
+    for (int i = 0; i < 600000 && access("held", F_OK) == 0; i++)
+        usleep(1000);
+}
+
 int main(int argc, char **argv)
 {
     int device;
@@ -123,6 +130,7 @@ int main(int argc, char **argv)
         pthread_barrier_wait(&barrier);
         usleep(2000);
     }
+    wait_while_held();
     CHECK(pthread_join(thread, NULL) == 0 && fclose(out) == 0);
     puts("done");
     return 0;

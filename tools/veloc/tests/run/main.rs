@@ -95,7 +95,13 @@ impl Job {
             .write(true)
             .open(self.path(output))
             .unwrap();
-        Running(self.veloc(words).stdout(output).spawn().unwrap())
+        self.run(self.veloc(words).stdout(output))
+    }
+
+    /// Starts a program that does not end before the test has it end.
+    fn run(&self, command: &mut Command) -> Running {
+        File::create(self.path("held")).unwrap();
+        Running { child: command.spawn().unwrap(), held: self.path("held") }
     }
 
     /// Has a version made. Returns its number, or what went wrong.
@@ -138,18 +144,22 @@ impl Job {
 }
 
 /// A supervisor with its program.
-struct Running(Child);
+struct Running {
+    child: Child,
+    /// The file that holds the program.
+    held: PathBuf,
+}
 
 impl Running {
     /// Ends the supervisor and all processes of its program at once.
     fn kill(mut self) {
-        let children: Vec<_> = children(self.0.id()).into_iter().filter_map(process).collect();
-        self.0.kill().unwrap();
+        let children: Vec<_> = children(self.child.id()).into_iter().filter_map(process).collect();
+        self.child.kill().unwrap();
         // The first process of the program's name space, with which all others end.
         for child in &children {
             let _ = pidfd_send_signal(child, Signal::KILL);
         }
-        self.0.wait().unwrap();
+        self.child.wait().unwrap();
         // Until it has ended it has the job's lock.
         for child in children {
             poll(&mut [PollFd::new(&child, PollFlags::IN)], None).unwrap();
@@ -160,28 +170,29 @@ impl Running {
     fn wait_for_lines(&mut self, job: &Job, lines: usize) {
         let mut ended = None;
         until(&format!("{lines} lines in printed"), || {
-            ended = self.0.try_wait().unwrap();
+            ended = self.child.try_wait().unwrap();
             ended.is_some() || job.text("printed").lines().count() >= lines
         });
         if let Some(ended) = ended.filter(|_| job.text("printed").lines().count() < lines) {
             let mut said = String::new();
-            self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
             panic!("{ended}: {said}");
         }
     }
 
-    /// Waits for the end. Returns it with what was said on standard error.
+    /// Has the program end, and waits for that. Returns how, with what was said on standard error.
     fn end(mut self) -> (ExitStatus, String) {
+        let _ = fs::remove_file(&self.held);
         let since = Instant::now();
-        while self.0.try_wait().unwrap().is_none() {
+        while self.child.try_wait().unwrap().is_none() {
             assert!(since.elapsed() < PATIENCE, "the program does not end");
             thread::sleep(Duration::from_millis(5));
         }
-        let ended = self.0.wait_with_output().unwrap();
+        let ended = self.child.wait_with_output().unwrap();
         (ended.status, String::from_utf8(ended.stderr).unwrap())
     }
 
-    /// Waits for the end, which must be a success.
+    /// Has the program end, which must be a success.
     fn succeed(self) -> String {
         let (status, said) = self.end();
         assert!(status.success(), "{status} {said}");

@@ -2,7 +2,8 @@
  * A program that is never the same for long: meanwhile STEPS OUT
  *
  * A timer of each kind ticks, signals go from a thread to the process, children are made and replaced by other programs,
- * and each step waits for all of that. Prints a line for each step; what it prints depends on their number alone.
+ * and each step waits for all of that. Prints a line for each step; what it prints depends on their number alone. While
+ * there is a file "held" it does not end.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -36,6 +37,13 @@ static void *ask(void *unused)
         usleep(1000);
     }
     return unused;
+}
+
+/* Until the test lets it end, or for ten minutes. */
+static void wait_while_held(void)
+{
+    for (int i = 0; i < 600000 && access("held", F_OK) == 0; i++)
+        usleep(1000);
 }
 
 int main(int argc, char **argv)
@@ -79,6 +87,7 @@ int main(int argc, char **argv)
         printf("%d %d\n", step, WEXITSTATUS(status));
         fflush(stdout);
     }
+    wait_while_held();
     ends = 1;
     CHECK(pthread_join(thread, NULL) == 0 && fclose(out) == 0);
     puts("done");

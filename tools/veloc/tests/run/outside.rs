@@ -25,7 +25,7 @@ fn it_ends_as_the_program_does() {
     fs::remove_dir_all(job.path("D")).unwrap();
     let running = job.start("run --dir D sh trap.sh", "trapped");
     job.wait_for_lines("trapped", 1);
-    kill(running.0.id(), libc::SIGUSR1);
+    kill(running.child.id(), libc::SIGUSR1);
     assert_eq!(running.end().0.code(), Some(3));
     assert_eq!(job.text("trapped"), "ready\ncaught\n");
 }
@@ -56,21 +56,18 @@ fn files_from_outside_are_written_as_without() {
 #[test]
 fn pipes_are_those_of_whoever_restarts() {
     let Some(job) = Job::new() else { return };
-    let mut first = job
-        .veloc("run --dir D ./steps 400 written")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = job.veloc("run --dir D ./steps 400 written");
+    let mut first = job.run(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
     job.wait_for_lines("written", 1);
     assert_eq!(job.checkpoint(), Ok(1));
-    let mut printed = first.stdout.take().unwrap();
+    let mut printed = first.child.stdout.take().unwrap();
     let reader = thread::spawn(move || {
         let mut text = String::new();
         std::io::Read::read_to_string(&mut printed, &mut text).unwrap();
         text
     });
-    Running(first).kill();
+    fs::remove_file(&first.held).unwrap();
+    first.kill();
     let before = reader.join().unwrap();
     let second =
         job.veloc("restart D").stdin(Stdio::piped()).stdout(Stdio::piped()).output().unwrap();

@@ -129,13 +129,13 @@ fn a_restarted_program_is_what_it_was() {
     let Some(job) = Job::new() else { return };
     let running = job.start("run --dir D ./steps 1000000 written", "printed");
     job.wait_for_lines("printed", 3);
-    let before = known(children(running.0.id())[1]);
+    let before = known(children(running.child.id())[1]);
     assert_eq!(job.checkpoint(), Ok(1));
     running.kill();
     let mut running = job.start("restart D", "other");
     let lines = job.text("printed").lines().count();
     running.wait_for_lines(&job, lines + 1);
-    let program = children(running.0.id())
+    let program = children(running.child.id())
         .into_iter()
         .find(|child| fs::read_to_string(format!("/proc/{child}/comm")).unwrap().trim() == "steps");
     let after = known(program.unwrap());

@@ -3,7 +3,7 @@
  *
  * Each step goes through what an image has of a process: memory, a thread, a child behind pipes, shared memory, a file
  * without a name that is written in place, and a file that grows. Prints a line for each 10 steps, the last one for all of
- * it. What it prints depends on the number of steps alone.
+ * it. What it prints depends on the number of steps alone. While there is a file "held" it does not end.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -51,6 +51,13 @@ static void child(int from, int to)
     _exit(0);
 }
 
+/* Until the test lets it end, or for ten minutes. */
+static void wait_while_held(void)
+{
+    for (int i = 0; i < 600000 && access("held", F_OK) == 0; i++)
+        usleep(1000);
+}
+
 int main(int argc, char **argv)
 {
     int to[2], from[2], status;
@@ -94,6 +101,7 @@ int main(int argc, char **argv)
         }
         usleep(2000);
     }
+    wait_while_held();
     close(to[1]);
     CHECK(waitpid(pid, &status, 0) == pid && status == 0 && pthread_join(thread, NULL) == 0);
     CHECK(fclose(out) == 0);
