@@ -18,6 +18,7 @@
  *   wall=0           1: an ephemeral job that must run out of room: the checkpoint that finds none
  *                    is refused, and what was taken before is all there; once that is restored,
  *                    there is room again
+ *   last=0           1: waits before the last restore until that version has been fetched
  *   drain=1          the argument of VELOC_Finalize
  *   seed=1
  *
@@ -32,7 +33,7 @@
 enum { MOST = 1000 };
 
 static struct {
-    int versions, stream, late, wait, registered, held, again, wall, drain;
+    int versions, stream, late, wait, registered, held, again, wall, last, drain;
     size_t bytes, host, managed;
     const char *order, *hints;
     uint64_t seed;
@@ -110,14 +111,19 @@ static void hint_all(void)
         OK(VELOC_Prefetch_enqueue("shot", order[i]));
 }
 
+static void await_prefetched(int version)
+{
+    struct timespec pause = {0, 1000000};
+    while (!VELOC_Next_prefetched("shot", version, 0))
+        nanosleep(&pause, NULL);
+}
+
 /* Until those that are hinted first, which the device cache has room for, have been fetched. */
 static void await_first(int versions)
 {
-    struct timespec pause = {0, 1000000};
     int i;
     for (i = 0; i < versions; i++)
-        while (!VELOC_Next_prefetched("shot", order[i], 0))
-            nanosleep(&pause, NULL);
+        await_prefetched(order[i]);
 }
 
 static void restore_all(const char *hints)
@@ -134,6 +140,9 @@ static void restore_all(const char *hints)
     for (i = 0; i < options.versions; i++) {
         if (strcmp(hints, "one") == 0 && i + 1 < options.versions)
             OK(VELOC_Prefetch_enqueue("shot", order[i + 1]));
+        /* On a busy machine nothing may have been fetched until here. */
+        if (options.last && i + 1 == options.versions)
+            await_prefetched(order[i]);
         restore(order[i]);
     }
 }
@@ -191,6 +200,7 @@ int main(int argc, char **argv)
     options.held = (int)number(argc, argv, "held", 0);
     options.again = (int)number(argc, argv, "again", 0);
     options.wall = (int)number(argc, argv, "wall", 0);
+    options.last = (int)number(argc, argv, "last", 0);
     options.drain = (int)number(argc, argv, "drain", 1);
     options.seed = (uint64_t)number(argc, argv, "seed", 1);
     options.order = option(argc, argv, "order", "reverse");

@@ -7,6 +7,7 @@ use std::process::Command;
 use capi_tests::backends::wait_for_backends;
 use capi_tests::cxx::{cxx_program, cxx_program_with, library, library_of, mpi_program};
 use capi_tests::job::{names, Job};
+use capi_tests::mpi::{MPICH, OPEN_MPI};
 use capi_tests::program::{found, staged, Flavour};
 use capi_tests::run::{Ended, Run};
 use xtask::project::output;
@@ -444,19 +445,18 @@ fn under_every_mpi(program: &str) {
 
 /// Runs of a program on so many ranks each.
 fn run_under_every_mpi(program: &str, job: &Job, ranks: &[usize]) {
-    for (name, arguments) in [("openmpi", "--allow-run-as-root --oversubscribe"), ("mpich", "")] {
-        let compiler = format!("mpicxx.{name}");
-        let (Some(_), Some(starter)) = (found(&compiler), found(&format!("mpirun.{name}"))) else {
+    for (compiler, mpi) in [("mpicxx.openmpi", OPEN_MPI), ("mpicxx.mpich", MPICH)] {
+        if found(compiler).is_none() {
             println!("skipped: {compiler} is not installed");
             continue;
-        };
-        let program = mpi_program(&compiler, program);
+        }
+        let program = mpi_program(compiler, program);
         for folder in [job.scratch(), job.persistent()] {
             let _ = std::fs::remove_dir_all(folder);
         }
-        for ranks in ranks {
-            let run = Run::new(&starter).env("LD_LIBRARY_PATH", library()).args(arguments);
-            let run = run.arg("-n").arg(ranks.to_string());
+        for &ranks in ranks {
+            let Some(run) = mpi.start(ranks) else { continue };
+            let run = run.env("LD_LIBRARY_PATH", library());
             let _ = run.arg(&program).arg(job.path("veloc.cfg")).succeed();
         }
     }

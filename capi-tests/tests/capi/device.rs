@@ -157,7 +157,7 @@ fn a_shot_passes_through_every_tier() {
     let (job, ended) = shot(
         "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
          gpu_cache_size = 8M\nhost_cache_size = 16M\n",
-        "versions=40 order=reverse hints=all wait=1",
+        "versions=40 order=reverse hints=all wait=1 last=1",
     );
     for figure in ["AtoD", "DtoH", "HtoF", "FtoP", "FtoH", "HtoD", "DtoA"] {
         assert!(ended.figure(figure) > 0, "nothing was moved {figure}");
@@ -365,7 +365,7 @@ fn the_driver_ends_first() {
         let ended = job
             .run_device("device", case)
             .env("SOFTCUDA_DELAY", "cuMemMap=50000")
-            .env("SOFTCUDA_BANDWIDTH", "dtoh=0.01,pageable=0.01")
+            .env("SOFTCUDA_BANDWIDTH", "dtoh=0.001,pageable=0.01")
             .succeed();
         let warnings = ended.stderr.lines().filter(|line| line.contains(": warning: "));
         assert!(!warnings.clone().any(|line| line.contains("DEINITIALIZED")), "{}", ended.stderr);

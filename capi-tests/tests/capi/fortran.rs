@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use capi_tests::job::Job;
+use capi_tests::mpi::{MPICH, OPEN_MPI};
 use capi_tests::program::{fortran_program, found};
 use capi_tests::run::Run;
 use xtask::system::FLANG;
@@ -159,14 +160,11 @@ fn arrays_in_persistent_memory() {
 /// Catches an integer that is passed as a communicator without being translated.
 #[test]
 fn over_mpi() {
-    for (name, arguments) in
-        [("openmpi", "--allow-run-as-root --oversubscribe -n 3"), ("mpich", "-n 3")]
-    {
-        let compiler = format!("mpifort.{name}");
-        let (Some(_), Some(starter)) = (found(&compiler), found(&format!("mpirun.{name}"))) else {
-            println!("skipped: {compiler} is not installed");
+    for mpi in [OPEN_MPI, MPICH] {
+        if found(mpi.fortran).is_none() {
+            println!("skipped: {} is not installed", mpi.fortran);
             continue;
-        };
+        }
         let long = &["-fdefault-integer-8"][..];
         for (program, modules, flags) in [
             ("together", &["veloc"][..], &[][..]),
@@ -174,9 +172,9 @@ fn over_mpi() {
             ("together_f08", &["veloc", "veloc_f08"], long),
         ] {
             let job = Job::new(CONFIGURATION);
-            let program = fortran_program(&compiler, flags, &[program], modules);
-            let run = Run::new(&starter).args(arguments).arg(&program);
-            let _ = run.arg(job.path("veloc.cfg")).succeed();
+            let Some(run) = mpi.start(3) else { continue };
+            let program = fortran_program(mpi.fortran, flags, &[program], modules);
+            let _ = run.arg(&program).arg(job.path("veloc.cfg")).succeed();
         }
     }
 }

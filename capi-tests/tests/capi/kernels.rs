@@ -146,14 +146,19 @@ fn conjugate_gradients_in_fortran_are_killed() {
     let run = |file: &str| Run::new(&program).arg(folder.path().join(file)).arg("150");
     let began = Instant::now();
     let expected = succeeded(run("undisturbed").end()).stdout;
-    let longest = began.elapsed().as_micros() as u64;
+    // Follows the load of the machine.
+    let mut longest = began.elapsed().as_micros() as u64;
     let mut random = Random::seeded("Fortran");
     let mut recoveries = 0;
     for _ in 0..10 {
         let running = run("killed").start();
         std::thread::sleep(Duration::from_micros(random.below(longest / 2)));
         running.signal(libc::SIGKILL);
-        recoveries += usize::from(running.end().stderr.contains("goes on behind state"));
+        if running.end().stderr.contains("goes on behind state") {
+            recoveries += 1;
+        } else {
+            longest += longest / 4;
+        }
     }
     assert_eq!(succeeded(run("killed").end()).stdout, expected);
     assert!(recoveries > 0);

@@ -46,6 +46,7 @@ fn storm(
     promise: &str,
     mut kill: impl FnMut(&Running, &mut Random),
 ) -> u64 {
+    assert!(["taken", "durable"].contains(&promise), "{promise} is never printed");
     let mut random = Random::seeded(what);
     // The newest version that may not be lost, and the newest that there can be.
     let (mut kept, mut taken) = (0, 0);
@@ -121,7 +122,7 @@ fn jobs_and_their_backends() {
                 kill_backends(&job);
             }
         };
-        let newest = storm(&what, &job, kills(40, kinds.len()), ("", None), "killed_job", both);
+        let newest = storm(&what, &job, kills(40, kinds.len()), ("", None), "durable", both);
         wait_for_backends(&job);
         // Killed processes, and what they had just forked, may have had files open until now.
         let after = job.run("killed_job", "read").succeed();
@@ -188,10 +189,10 @@ fn turns(mpi: &Mpi, job: &Job, numbers: u64, kills: u64) -> bool {
     let mut random = Random::seeded(&what);
     // The newest step that all have taken, and the newest of them with the highest number.
     let (mut taken, mut highest, mut restores) = (0, 0, 0);
-    let start = |more: &str| {
+    let run = |more: &str| {
         let run = mpi.start(2)?.arg(mpi_program(mpi.compiler, "../mpi/reused_versions.c"));
         let run = run.arg(job.path("veloc.cfg"));
-        Some(run.env(MARK, job.path("")).args(&format!("numbers={numbers} {more}")).start())
+        Some(run.env(MARK, job.path("")).args(&format!("numbers={numbers} {more}")))
     };
     // At most one step was under way, so of the last numbers all others are complete. The highest number is restored:
     // where its last copies, never complete in persistent, are of different steps, that is an older step from there.
@@ -203,7 +204,8 @@ fn turns(mpi: &Mpi, job: &Job, numbers: u64, kills: u64) -> bool {
         restores += 1;
     };
     for round in 0..kills {
-        let Some(mut running) = start("") else { return false };
+        let Some(run) = run("") else { return false };
+        let mut running = run.start();
         let mut ranks = Vec::new();
         until("both processes say their number", || {
             ranks = running.figures("pid");
@@ -239,8 +241,8 @@ fn turns(mpi: &Mpi, job: &Job, numbers: u64, kills: u64) -> bool {
             }
         }
     }
-    let Some(last) = start("last=1") else { return false };
-    let last = last.end().succeeded();
+    let Some(last) = run("last=1") else { return false };
+    let last = last.succeed();
     check(last.figure("restored"), taken, highest);
     println!("{what}: killed {kills} times, {restores} restores, {taken} steps");
     nothing_is_half(job);

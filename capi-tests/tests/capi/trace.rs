@@ -80,7 +80,7 @@ fn agrees_with_metrics(events: &[Value], ended: &Ended) {
 fn the_timeline_agrees_with_the_metrics() {
     let job = Job::new(&format!("{TIERS}trace = DIR/trace.json\n"));
     // Nothing is drained at the end, which no metrics could show.
-    let ended = job.run_device("shot", "host=300000 wait=1 registered=1 drain=0").succeed();
+    let ended = job.run_device("shot", "host=300000 wait=1 registered=1 last=1 drain=0").succeed();
     let events = whole(&job.path("trace.json"));
     agrees_with_metrics(&events, &ended);
     let maps = named(&events, "map").filter(|event| event["cat"] != "blocked");

@@ -119,15 +119,20 @@ impl Silent {
 
 /// The path at which a backend listens.
 fn socket_of(backend: u32) -> String {
-    let table = fs::read_to_string("/proc/net/unix").unwrap();
     let opened = fs::read_dir(format!("/proc/{backend}/fd")).unwrap().flatten();
     let links: Vec<_> = opened
         .filter_map(|entry| fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok())
         .collect();
-    let path = table.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let path = fields.get(7).filter(|path| path.contains("/backend-"))?;
-        links.contains(&format!("socket:[{}]", fields[6])).then(|| (*path).to_owned())
+    let mut path = None;
+    // A table that changes while it is read may lack a line.
+    until("the backend's socket is in the table", || {
+        let table = fs::read_to_string("/proc/net/unix").unwrap();
+        path = table.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let path = fields.get(7).filter(|path| path.contains("/backend-"))?;
+            links.contains(&format!("socket:[{}]", fields[6])).then(|| (*path).to_owned())
+        });
+        path.is_some()
     });
     path.unwrap()
 }

@@ -86,11 +86,13 @@ fn remove_folder(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forks;
 
     /// Catches a folder in use that passes for a leftover, one whose maker is dead that does not, and files of a link's
     /// target that go with it.
     #[test]
     fn a_folder_is_in_use_until_it_is_dropped() {
+        let _sole = forks::none();
         let below = tempfile::tempdir().unwrap();
         let path = below.path().join("folder");
         let folder = Folder::create(&path).unwrap();

@@ -114,7 +114,10 @@ fn a_connection_that_is_lost_is_tried_again() {
 fn what_cannot_be_ended_is_not_written_over() {
     let folder = tempfile::tempdir().unwrap();
     let scratch = folder.path().display();
-    let text = format!("mode = async\nscratch = {scratch}\nwatchdog_interval = 1\n");
+    // Its own folder: others do not lock that of the user meanwhile.
+    let text = format!(
+        "mode = async\nscratch = {scratch}\nrun_directory = {scratch}\nwatchdog_interval = 1\n"
+    );
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
     let path = path_of(&portable(&config).unwrap()).unwrap();
     let listener = listen_at(&path).unwrap().unwrap();

@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use xtask::files::write_program;
+
 use super::*;
 
 /// What `veloc` with these words says, which must fail.
@@ -135,8 +137,7 @@ fn a_criu_that_does_not_work_is_named() {
     let Some(job) = Job::new() else { return };
     let script = |text: &str| {
         let path = job.path("criu.sh");
-        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&path, &format!("#!/bin/sh\n{text}\n")).unwrap();
         path
     };
     let said = |criu: &Path| {
