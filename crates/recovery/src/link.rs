@@ -233,7 +233,7 @@ impl SharedConnection {
         let path = &self.path;
         let mut started: Option<BackendChild> = None;
         let mut failed = Error::new(ErrorKind::System, "nobody takes a connection");
-        let since = Instant::now();
+        let mut since = Instant::now();
         while since.elapsed() < CONNECT_TIMEOUT {
             if let Some(socket) = connect_to(path)? {
                 match (self.say_hello(&socket), started.take()) {
@@ -248,6 +248,8 @@ impl SharedConnection {
             match (listen_at(path)?, started.take()) {
                 (Some(listener), None) => {
                     started = Some(BackendChild::new(launch(listener, self.file.as_deref())?));
+                    // However long that has taken.
+                    since = Instant::now();
                 }
                 (Some(_), Some(started)) => return Err(started.ended_error()),
                 (None, still) => {

@@ -5,6 +5,8 @@ use std::fs::{self, DirBuilder};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use errors::{Error, Result};
 use os::lock::Lock;
@@ -12,6 +14,8 @@ use os::socket::{self, Listener, Socket};
 
 /// Held while the program runs.
 pub(crate) const LOCK: &str = "running";
+/// Longer than anybody has the lock who only looks whether the program runs ([`Directory::is_running`]).
+const LOOK: Duration = Duration::from_secs(1);
 /// Where the supervisor listens.
 const CONTROL: &str = "control";
 /// Where images are, in memory, until they are written.
@@ -60,8 +64,15 @@ impl Directory {
     /// A program runs; the message says whether somebody supervises it.
     pub(crate) fn take(&self) -> Result<Lock> {
         let lock = Lock::open(&self.path.join(LOCK), 0o600)?;
-        if lock.try_take()? {
-            return Ok(lock);
+        let since = Instant::now();
+        loop {
+            if lock.try_take()? {
+                return Ok(lock);
+            }
+            if since.elapsed() > LOOK {
+                break;
+            }
+            thread::sleep(Duration::from_millis(5));
         }
         Err(Error::invalid(format!(
             "the program of {} still runs{}",
@@ -106,5 +117,39 @@ impl Directory {
     /// The socket's path: short, as the system wants it, however long the directory's is.
     fn control(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{CONTROL}", self.opened.as_raw_fd()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    // A test stops at the first fault.
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// Catches a program that is refused because somebody looks whether it runs, and one that runs twice.
+    #[test]
+    fn who_looks_keeps_no_program_from_starting() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::open(folder.path(), true).unwrap();
+        let lock = Lock::open(&folder.path().join(LOCK), 0o600).unwrap();
+        assert!(lock.try_take().unwrap());
+        let since = Instant::now();
+        let (taken, held) = thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                thread::sleep(Duration::from_millis(20));
+                drop(lock);
+                since.elapsed()
+            });
+            (directory.take(), looks.join().unwrap())
+        });
+        // A busy machine may have it looked for longer.
+        assert!(taken.is_ok() || held > LOOK);
+        let taken = taken.or_else(|_| directory.take()).unwrap();
+        assert!(directory.is_running().unwrap());
+        let said = directory.take().unwrap_err().to_string();
+        assert!(said.contains("still runs, though its supervisor has ended"), "{said}");
+        drop(taken);
+        assert!(!directory.is_running().unwrap());
     }
 }
