@@ -58,7 +58,7 @@ enum ProjectTask {
         /// Run this check alone; can be given several times
         #[arg(long, value_name = "STEP", value_parser = PossibleValuesParser::new(suite::names()))]
         only: Vec<String>,
-        /// Also what is for a release: the GPU bundle, and each program of the tests with each MPI
+        /// Everything, as before a release; a run without it says at its end what that is
         #[arg(long)]
         all: bool,
         /// Run the tests alone, the quick ones first, up to the first that fails
@@ -67,7 +67,7 @@ enum ProjectTask {
         /// Run the tests alone, so often and under load, and name those that fail
         #[arg(long, value_name = "N", conflicts_with_all = ["keep_going", "only", "all"])]
         repeat: Option<NonZeroU32>,
-        /// Repeat those tests alone whose names contain this
+        /// With --repeat: only the tests whose names contain this
         #[arg(requires = "repeat")]
         filter: Option<String>,
     },

@@ -38,8 +38,8 @@ impl Installed {
 /// Installs the package, made with this profile of cargo's, and tests it. What was left out is returned, each
 /// time with what is not installed.
 pub fn check(profile: Profile) -> Result<Vec<String>> {
-    if !has_program("cmake") {
-        return Ok(vec!["the package: there is no cmake".to_owned()]);
+    if let Some(absent) = ["cmake", "make", "c++"].into_iter().find(|name| !has_program(name)) {
+        return Ok(vec![format!("the package: there is no {absent}")]);
     }
     let mut skipped = Vec::new();
     let has = |program: &str, of: &str, skipped: &mut Vec<String>| {
@@ -49,7 +49,7 @@ pub fn check(profile: Profile) -> Result<Vec<String>> {
         }
         found
     };
-    let fortran = has("gfortran", "programs in Fortran", &mut skipped);
+    let fortran = has("gfortran", "programs in Fortran and over MPI", &mut skipped);
     let languages = if fortran { "C;CXX;Fortran" } else { "C;CXX" };
     let what = || "making a temporary folder".to_string();
     let temporary = tempfile::Builder::new().prefix("veloc-package-").tempdir().when(what)?;
@@ -65,7 +65,7 @@ pub fn check(profile: Profile) -> Result<Vec<String>> {
     runtime::try_out(&package.prefix.join("lib/veloc/softcuda"))?;
     names_no_folder(&package.prefix, &[work, root()])?;
     exports_what_the_library_does(&package, &stage)?;
-    let pkg_config = has("pkg-config", "programs without CMake", &mut skipped);
+    let pkg_config = has("pkg-config", "programs without CMake, and the tutorials", &mut skipped);
     let (found, absent) = mpi::found();
     // The second one is much the same.
     let few = if profile == Profile::Release { &found[..] } else { &found[..found.len().min(1)] };
