@@ -1,5 +1,5 @@
-//! The map of tests, `docs/test-map.md`: which tests name each function of the C interface and each configuration
-//! key. `cargo xtask docs` makes it; one that no test names is an error.
+//! The map of tests, `docs/test-map.md`: which tests call each function of the C interface and set each configuration
+//! key. `cargo xtask docs` makes it; one without a test is an error.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ const FOLDERS: [&str; 7] =
 /// A file of tests.
 struct TestFile {
     path: String,
-    words: BTreeSet<String>,
+    calls: BTreeSet<String>,
     keys: BTreeSet<String>,
 }
 
@@ -50,11 +50,11 @@ fn map() -> Result<String> {
     tests.sort_by(|a, b| a.path.cmp(&b.path));
     let keys = keys(&read(&root().join("crates/config/src/keys.rs"))?);
     let mut text = String::from(
-        "# Where what is tested\n\nMade by `cargo xtask docs`: the tests that name a function of the C interface or a \
-         configuration key, at most\nthree, those that name the fewest others first. To run one: \
+        "# Where what is tested\n\nMade by `cargo xtask docs`: the tests that call a function of the C interface or set a \
+         configuration key, at most\nthree, those that have the fewest others first. To run one: \
          [CONTRIBUTING.md](../CONTRIBUTING.md).\n",
     );
-    text += &table("Function", &functions()?, &tests, |test| &test.words)?;
+    text += &table("Function", &functions()?, &tests, |test| &test.calls)?;
     text += &table("Key", &keys, &tests, |test| &test.keys)?;
     Ok(text)
 }
@@ -73,8 +73,8 @@ fn find(folder: &Path, tests: &mut Vec<TestFile>) -> Result<()> {
             let text = read(&root().join(path))?;
             tests.push(TestFile {
                 path: path.to_owned(),
-                words: words(&text),
-                keys: keys_in(&text),
+                calls: calls_in(&text),
+                keys: keys_in(&text, path.ends_with(".py")),
             });
         }
     }
@@ -118,18 +118,20 @@ fn is_test(path: &str) -> bool {
         .iter()
         .any(|f| path.starts_with(f));
     let of_rust = path.contains("/tests/") || path.ends_with("tests.rs");
-    let ends = [".c", ".cpp", ".h", ".hpp", ".f90", ".F90", ".py", ".rs"];
+    let ends = [".c", ".cpp", ".h", ".hpp", ".f90", ".F90", ".py", ".rs", ".list"];
     (folder || of_rust) && ends.iter().any(|end| path.ends_with(end))
 }
 
-fn words(text: &str) -> BTreeSet<String> {
+/// The words before an opening parenthesis: a comment or the text of an error names a function without one.
+fn calls_in(text: &str) -> BTreeSet<String> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.split(|c| !word(c)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    let called = text.split('(').filter_map(|before| before.rsplit(|c| !word(c)).next());
+    called.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// The words that stand as keys of a configuration do: in a text with `=` behind them, quoted alone, as an argument of
-/// Python's, or as `VELOC_KEY` in the environment.
-fn keys_in(text: &str) -> BTreeSet<String> {
+/// The words that stand as keys of a configuration do: in a text with `=` behind them, as an argument in `python`, or as
+/// `VELOC_KEY` in the environment.
+fn keys_in(text: &str, python: bool) -> BTreeSet<String> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut found = BTreeSet::new();
     let mut rest = 0;
@@ -142,10 +144,11 @@ fn keys_in(text: &str) -> BTreeSet<String> {
         let name = escaped.unwrap_or(&text[begin..end]);
         let begins = escaped.is_some() || ["\"", "}", "| "].iter().any(|end| before.ends_with(end));
         let quoted = before.ends_with('"') && behind.starts_with('"');
-        let argument = ["(", " "].iter().any(|end| before.ends_with(end))
+        let argument = python
+            && ["(", " "].iter().any(|end| before.ends_with(end))
             && behind.starts_with('=')
             && !behind.starts_with("==");
-        if quoted || argument || begins && behind.trim_start_matches(' ').starts_with('=') {
+        if argument || begins && behind.trim_start_matches(' ').starts_with('=') {
             found.insert(name.to_owned());
         }
         if let Some(key) = name.strip_prefix("VELOC_").filter(|_| quoted || argument || begins) {
@@ -175,7 +178,7 @@ fn table(
     }
     match &missing[..] {
         [] => Ok(text),
-        _ => Err(Error::new(format!("no test names {}", missing.join(", ")))),
+        _ => Err(Error::new(format!("no test has {}", missing.join(", ")))),
     }
 }
 
@@ -200,24 +203,28 @@ mod tests {
     /// Catches a word of the language that passes for a key.
     #[test]
     fn keys_are_told_from_words() {
-        let text = "int mode = 3; \"a = 1\\nb=2\" {\"c\", 1} Job(d=1, e=2) env(\"VELOC_F\", x) \"{y}g = 3\" if h == 1";
-        let found: Vec<String> = keys_in(text).into_iter().collect();
-        assert_eq!(found, ["VELOC_F", "a", "b", "c", "d", "e", "f", "g"]);
+        let text = "int mode = 3; \"a = 1\\nb=2\" {\"i\", 1} Job(d=1, e=2) env(\"VELOC_F\", x) \"{y}g = 3\" if h == 1 && k == \"i\"";
+        let found: Vec<String> = keys_in(text, true).into_iter().collect();
+        assert_eq!(found, ["a", "b", "d", "e", "f", "g"]);
+        assert!(keys_in("/* d=PATH */", false).is_empty());
     }
 
     /// Catches a map in which what has no test does not stand out.
     #[test]
-    fn what_no_test_names_is_an_error() {
-        let tests =
-            [TestFile { path: "t".into(), words: words("VELOC_A(1)"), keys: BTreeSet::new() }];
-        fn words_of(test: &TestFile) -> &BTreeSet<String> {
-            &test.words
+    fn what_no_test_has_is_an_error() {
+        let tests = [TestFile {
+            path: "t".into(),
+            calls: calls_in("f(VELOC_A(1), \"VELOC_B: failed\")"),
+            keys: BTreeSet::new(),
+        }];
+        fn calls_of(test: &TestFile) -> &BTreeSet<String> {
+            &test.calls
         }
-        assert!(table("Function", &["VELOC_A".into()], &tests, words_of)
+        assert!(table("Function", &["VELOC_A".into()], &tests, calls_of)
             .unwrap()
             .contains("| `VELOC_A` | `t` |"));
         let error =
-            table("Function", &["VELOC_A".into(), "VELOC_B".into()], &tests, words_of).unwrap_err();
-        assert!(error.to_string().contains("no test names VELOC_B"), "{error}");
+            table("Function", &["VELOC_A".into(), "VELOC_B".into()], &tests, calls_of).unwrap_err();
+        assert!(error.to_string().contains("no test has VELOC_B"), "{error}");
     }
 }
