@@ -69,19 +69,19 @@ impl Directory {
             if lock.try_take()? {
                 return Ok(lock);
             }
-            if since.elapsed() > LOOK {
-                break;
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        Err(Error::invalid(format!(
-            "the program of {} still runs{}",
-            self.path.display(),
-            match self.connect()? {
+            let why = match self.connect()? {
                 Some(_) => "",
-                None => ", though its supervisor has ended: wait for its end, or end it",
-            }
-        )))
+                None if since.elapsed() > LOOK => {
+                    ", though its supervisor has ended: wait for its end, or end it"
+                }
+                None => {
+                    thread::sleep(Duration::from_millis(5));
+                    continue;
+                }
+            };
+            let what = format!("the program of {} still runs{why}", self.path.display());
+            return Err(Error::invalid(what));
+        }
     }
 
     /// Whether its program runs.

@@ -188,7 +188,7 @@ fn a_figure_that_is_cut_off_is_named_and_the_others_are_there() {
          case \"$*\" in
             *--only\\ 3*)
                 \"$@\" &
-                until [ -s \"$OUT/paper/figure-3.json\" ]; do sleep 0.01; done
+                while kill -0 $! && [ ! -s \"$OUT/paper/figure-3.json\" ]; do sleep 0.01; done
                 kill $!
                 exit 124 ;;
             *) exec \"$@\" ;;

@@ -71,7 +71,7 @@ fn a_program_that_ends_at_once_is_started_once() {
     }
 }
 
-/// Catches a child that is not reaped after a later failure.
+/// Catches a child that is not reaped after a later failure, and a job without a backend because it took long to start one.
 #[test]
 fn whatever_was_started_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -80,6 +80,7 @@ fn whatever_was_started_is_waited_for() {
         let _forks = forks::none();
         let started = start(listener, "exec sleep 1000");
         child.set(started.id());
+        thread::sleep(CONNECT_TIMEOUT);
         Ok(started)
     };
     drop(shared(folder.path()).connect(launch).unwrap());

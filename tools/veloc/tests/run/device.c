@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "held.h"
+
 typedef int R;
 typedef uint64_t D;
 typedef void *H;
@@ -81,13 +83,6 @@ static void *copy(void *unused)
         pthread_barrier_wait(&barrier);
     }
     return unused;
-}
-
-/* Until the test lets it end, or for ten minutes. */
-static void wait_while_held(void)
-{
-    for (int i = 0; i < 600000 && access("held", F_OK) == 0; i++)
-        usleep(1000);
 }
 
 int main(int argc, char **argv)

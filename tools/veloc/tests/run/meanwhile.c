@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "held.h"
+
 #define CHECK(what) do { if (!(what)) { fprintf(stderr, "line %d: %s: %d\n", __LINE__, #what, errno); exit(1); } } while (0)
 
 static volatile sig_atomic_t alarms, ticks, asked;
@@ -37,13 +39,6 @@ static void *ask(void *unused)
         usleep(1000);
     }
     return unused;
-}
-
-/* Until the test lets it end, or for ten minutes. */
-static void wait_while_held(void)
-{
-    for (int i = 0; i < 600000 && access("held", F_OK) == 0; i++)
-        usleep(1000);
 }
 
 int main(int argc, char **argv)

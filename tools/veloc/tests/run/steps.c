@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "held.h"
+
 enum { WORDS = 20000, BLOCK = 4096 };
 
 #define CHECK(what) do { if (!(what)) { fprintf(stderr, "line %d: %s\n", __LINE__, #what); exit(1); } } while (0)
@@ -49,13 +51,6 @@ static void child(int from, int to)
         CHECK(write(to, &sum, sizeof sum) == sizeof sum);
     }
     _exit(0);
-}
-
-/* Until the test lets it end, or for ten minutes. */
-static void wait_while_held(void)
-{
-    for (int i = 0; i < 600000 && access("held", F_OK) == 0; i++)
-        usleep(1000);
 }
 
 int main(int argc, char **argv)
