@@ -55,6 +55,11 @@ fn plant(numbers: &[&str]) -> (bool, String) {
                   git -c user.name=n -c user.email=e commit -qm code && bash tools/faults/run.sh \"$@\"";
     let mut command = Command::new("bash");
     command.args(["-c", script, "bash"]).args(numbers).current_dir(place.path());
+    // Neither the project, if one of its hooks runs this, nor the settings of who runs it.
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+        command.env_remove(name);
+    }
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
     let ended = command.output().unwrap();
     (ended.status.success(), String::from_utf8(ended.stdout).unwrap())
 }
