@@ -75,7 +75,7 @@ pub struct HostDevice {
     state: Mutex<HostDeviceState>,
     /// How many copies were done.
     done: Arc<(Mutex<u64>, Condvar)>,
-    /// Held while no copy is to be made.
+    /// Held while no copy is to be made, and no registration is to end.
     held: Arc<Mutex<()>>,
 }
 
@@ -99,7 +99,7 @@ impl HostDevice {
         self.state.lock().failing = Some((operation, after));
     }
 
-    /// Makes no copy until the guard is dropped.
+    /// Makes no copy, and ends no registration, until the guard is dropped.
     pub fn hold(&self) -> MutexGuard<'_, ()> {
         self.held.lock()
     }
@@ -221,7 +221,9 @@ impl DeviceApi for HostDevice {
     }
     unsafe fn register(&self, start: *mut u8, len: u64) -> Result<()> {
         let register = |s: &mut HostDeviceState| s.registered.insert(start as u64, len).is_none();
-        self.call("register", |s| register(s).then_some(()))
+        self.call("register", |s| register(s).then_some(()))?;
+        drop(self.held.lock());
+        Ok(())
     }
     unsafe fn unregister(&self, start: *mut u8) -> Result<()> {
         self.call("unregister", |s| s.registered.remove(&(start as u64)).map(drop))

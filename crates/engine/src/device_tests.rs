@@ -17,6 +17,7 @@ use device::host::HostDevice;
 use device::{ApplicationStream, Device, DeviceRange, Pointer, Stream};
 use errors::Result;
 use levels::store::Store;
+use os::node_lock::NodeLock;
 use os::precedence::Precedence;
 use policy::capture::Capture;
 use policy::register::NODE_LOCK_TIMEOUT;
@@ -317,6 +318,40 @@ fn nothing_is_registered_while_another_process_maps() {
         std::thread::yield_now();
     }
     assert!(shared.telemetry.metrics.node_lock.nanoseconds() > 0, "it has waited");
+    drop(shared);
+    job.end();
+}
+
+/// Catches a registration that does not wait for another process's, and one beside which another process can register.
+#[test]
+fn one_process_of_the_node_registers_at_a_time() {
+    let mut lock = NodeLock::open().unwrap();
+    // Other jobs on this node register, too, and may be stopped while they do.
+    let mut take = |at_most| lock.acquire(at_most, &|| false).is_ok();
+    while !take(NODE_LOCK_TIMEOUT) {}
+    let since = Instant::now();
+    let text = "mode = async\nephemeral = true\nhost_cache_size = 8M\ngpu_cache_size = 1M\n";
+    let job = Job::of(text, CHECKPOINT, false, Vec::new());
+    let shared = job.engine.shared.clone();
+    let registered = || shared.host_side.host().unwrap().registrations().bytes();
+    while shared.host_side.host().unwrap().touched_bytes() < 8 << 20 {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    // Later, a job registers without the lock.
+    let in_time = || since.elapsed() < NODE_LOCK_TIMEOUT;
+    assert!(registered() == 0 || !in_time());
+    let before = job.api.in_use();
+    let held = job.api.hold();
+    lock.release();
+    while job.api.in_use()[2] == before[2] {
+        std::thread::yield_now();
+    }
+    assert!(lock.acquire(Duration::from_millis(100), &|| false).is_err() || !in_time());
+    drop(held);
+    while registered() < 8 << 20 {
+        std::thread::yield_now();
+    }
     drop(shared);
     job.end();
 }
