@@ -34,8 +34,9 @@ fn every_fault_can_be_planted() {
     }
 }
 
-/// Runs the script of the faults beside three of them: a test finds the first, none the second, and the third is an
-/// error before any test. Returns whether it succeeded, and what it printed.
+/// Runs the script of the faults beside five of them: a test finds the first, none the second, the third is an error
+/// before any test, a step that is no test finds the fourth, and the fifth does not compile. Returns whether it succeeded,
+/// and what it printed.
 fn plant(numbers: &[&str]) -> (bool, String) {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
@@ -43,13 +44,16 @@ fn plant(numbers: &[&str]) -> (bool, String) {
     std::fs::create_dir(at("bin")).unwrap();
     std::fs::copy(root().join("tools/faults/run.sh"), at("tools/faults/run.sh")).unwrap();
     std::fs::write(at("code"), "right\n").unwrap();
-    for (number, code) in [("01", "found"), ("02", "missed"), ("03", "broken")] {
+    let codes = ["found", "missed", "broken", "step", "uncompiled"];
+    for (number, code) in (1..).zip(codes) {
         let patch =
             format!("about {code}\n\n--- a/code\n+++ b/code\n@@ -1 +1 @@\n-right\n+{code}\n");
-        std::fs::write(at(&format!("tools/faults/{number}.patch")), patch).unwrap();
+        std::fs::write(at(&format!("tools/faults/{number:02}.patch")), patch).unwrap();
     }
-    let cargo = "#!/bin/sh\n[ \"$1\" = xtask ] || exit 0\ncase $(cat code) in\n\
-                 found) echo '==> a::test: FAILED (1 s)'; exit 1 ;;\nbroken) exit 1 ;;\nesac\n";
+    let cargo = "#!/bin/sh\ncase $1,$(cat code) in\n\
+                 xtask,found) echo '==> a::test: FAILED (1 s)'; exit 1 ;;\n\
+                 xtask,step) echo 'error: failed: models; to repeat: that'; exit 1 ;;\n\
+                 xtask,broken | test,uncompiled) exit 1 ;;\nesac\n";
     std::fs::write(at("bin/cargo"), cargo).unwrap();
     let script = "chmod +x bin/cargo && PATH=$PWD/bin:$PATH && git init -q && git add code && \
                   git -c user.name=n -c user.email=e commit -qm code && bash tools/faults/run.sh \"$@\"";
@@ -64,18 +68,23 @@ fn plant(numbers: &[&str]) -> (bool, String) {
     (ended.status.success(), String::from_utf8(ended.stdout).unwrap())
 }
 
-/// Catches a script that passes though a fault was missed, or though the tests did not run.
+/// Catches a script that passes though a fault was missed, or could not be planted, or though the tests did not run.
 #[test]
 fn a_missed_fault_is_an_error() {
     let (passed, said) = plant(&[]);
-    let has = |number: &str, who: &str| {
-        said.lines().any(|line| line.starts_with(number) && line.contains(who))
-    };
-    assert!(has("01", "a::test") && has("02", "nobody") && has("03", "an error"), "{said}");
-    assert!(!passed && said.ends_with("2 not found\n"), "{said}");
-    let (passed, said) = plant(&["01"]);
+    let of = |number: &str| said.lines().find(|line| line.starts_with(number)).unwrap_or("");
+    let found = [
+        ("01", "a::test"),
+        ("02", "nobody"),
+        ("03", "an error"),
+        ("04", "models"),
+        ("05", "an error"),
+    ];
+    assert!(found.iter().all(|(number, by)| of(number).contains(by)), "{said}");
+    assert!(!passed && said.ends_with("3 not found\n"), "{said}");
+    let (passed, said) = plant(&["01", "04"]);
     assert!(passed && said.ends_with("0 not found\n") && !said.contains("02"), "{said}");
-    for number in ["02", "03", "04"] {
+    for number in ["02", "03", "05", "06"] {
         assert!(!plant(&[number]).0, "{number}");
     }
 }
