@@ -1,7 +1,8 @@
 //! The map of tests, `docs/test-map.md`: which tests call each function of the C interface and set each configuration
 //! key. `cargo xtask docs` makes it; one without a test is an error.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -16,11 +17,14 @@ const MOST: usize = 3;
 const FOLDERS: [&str; 7] =
     ["capi-tests", "crates", "examples", "packaging/consumers", "python/tests", "src", "tools"];
 
+/// Names, and how often each is there.
+type Counts = BTreeMap<String, usize>;
+
 /// A file of tests.
 struct TestFile {
     path: String,
-    calls: BTreeSet<String>,
-    keys: BTreeSet<String>,
+    calls: Counts,
+    keys: Counts,
 }
 
 fn path() -> PathBuf {
@@ -51,8 +55,7 @@ fn map() -> Result<String> {
     let keys = keys(&read(&root().join("crates/config/src/keys.rs"))?);
     let mut text = String::from(
         "# Where what is tested\n\nMade by `cargo xtask docs`: the tests that call a function of the C interface or set a \
-         configuration key, at most\nthree, those that have the fewest others first. To run one: \
-         [CONTRIBUTING.md](../CONTRIBUTING.md).\n",
+         configuration key, at most\nthree, those that do it most often first. To run one: [CONTRIBUTING.md](../CONTRIBUTING.md).\n",
     );
     text += &table("Function", &functions()?, &tests, |test| &test.calls)?;
     text += &table("Key", &keys, &tests, |test| &test.keys)?;
@@ -71,9 +74,12 @@ fn find(folder: &Path, tests: &mut Vec<TestFile>) -> Result<()> {
             }
         } else if let Some(path) = path.to_str().filter(|path| is_test(path)) {
             let text = read(&root().join(path))?;
-            // What makes no job has other arguments.
-            let job = path.ends_with(".py") && text.contains("Job(");
-            let (calls, keys) = (calls_in(&text), keys_in(&text, job));
+            let text = code(path, &text);
+            let mut keys = keys_in(&text, false);
+            if path.ends_with(".py") {
+                keys.extend(jobs(&text).flat_map(|job| keys_in(job, true)));
+            }
+            let (calls, keys) = (count(calls_in(&text)), count(keys));
             tests.push(TestFile { path: path.to_owned(), calls, keys });
         }
     }
@@ -117,12 +123,42 @@ fn is_test(path: &str) -> bool {
         .iter()
         .any(|f| path.starts_with(f));
     let of_rust = path.contains("/tests/") || path.ends_with("tests.rs");
-    let ends = [".c", ".cpp", ".h", ".hpp", ".f90", ".F90", ".py", ".rs", ".list"];
+    let ends = [".c", ".cpp", ".f90", ".F90", ".py", ".rs", ".list"];
     (folder || of_rust) && ends.iter().any(|end| path.ends_with(end))
 }
 
-/// The words before an opening parenthesis: a comment or the text of an error names a function without one.
-fn calls_in(text: &str) -> BTreeSet<String> {
+/// A text without its comments, as far as they are lines or parts of lines.
+fn code(path: &str, text: &str) -> String {
+    let begins: &[&str] = match path.rsplit('.').next() {
+        Some("py" | "list") => &["#"],
+        Some("f90" | "F90") => &["!"],
+        _ => &["//", "/*", "* "],
+    };
+    let is_code = |line: &&str| !begins.iter().any(|begin| line.trim_start().starts_with(begin));
+    text.split_inclusive('\n').filter(is_code).collect()
+}
+
+/// The arguments of what makes a job in Python, with the parenthesis before them.
+fn jobs(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("Job(").map(|(at, name)| {
+        let text = &text[at + name.len() - 1..];
+        let mut open = 0;
+        let end = text.find(|c| {
+            open += i32::from(c == '(') - i32::from(c == ')');
+            open == 0
+        });
+        &text[..end.unwrap_or(text.len())]
+    })
+}
+
+fn count(names: Vec<String>) -> Counts {
+    let mut counts = Counts::new();
+    names.into_iter().for_each(|name| *counts.entry(name).or_default() += 1);
+    counts
+}
+
+/// The words before an opening parenthesis: the text of an error names a function without one.
+fn calls_in(text: &str) -> Vec<String> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let called = text.split('(').filter_map(|before| before.rsplit(|c| !word(c)).next());
     called.filter(|name| !name.is_empty()).map(str::to_owned).collect()
@@ -130,9 +166,9 @@ fn calls_in(text: &str) -> BTreeSet<String> {
 
 /// The words that stand as keys of a configuration do: in a text with `=` behind them, as an argument in `python`, or as
 /// `VELOC_KEY` in the environment.
-fn keys_in(text: &str, python: bool) -> BTreeSet<String> {
+fn keys_in(text: &str, python: bool) -> Vec<String> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let mut found = BTreeSet::new();
+    let mut found = Vec::new();
     let mut rest = 0;
     while let Some(begin) = text[rest..].find(word).map(|at| rest + at) {
         let end = text[begin..].find(|c| !word(c)).map_or(text.len(), |at| begin + at);
@@ -148,10 +184,10 @@ fn keys_in(text: &str, python: bool) -> BTreeSet<String> {
             && behind.starts_with('=')
             && !behind.starts_with("==");
         if argument || begins && behind.trim_start_matches(' ').starts_with('=') {
-            found.insert(name.to_owned());
+            found.push(name.to_owned());
         }
         if let Some(key) = name.strip_prefix("VELOC_").filter(|_| quoted || argument || begins) {
-            found.insert(key.to_ascii_lowercase());
+            found.push(key.to_ascii_lowercase());
         }
     }
     found
@@ -161,18 +197,18 @@ fn table(
     what: &str,
     names: &[String],
     tests: &[TestFile],
-    of: impl Fn(&TestFile) -> &BTreeSet<String>,
+    of: impl Fn(&TestFile) -> &Counts,
 ) -> Result<String> {
-    let others = |test: &TestFile| names.iter().filter(|name| of(test).contains(*name)).count();
     let mut text = format!("\n| {what} | tests |\n| --- | --- |\n");
     let mut missing = Vec::new();
     for name in names {
-        let mut by: Vec<&TestFile> = tests.iter().filter(|test| of(test).contains(name)).collect();
-        by.sort_by_key(|test| (others(test), &test.path));
+        let mut by: Vec<_> =
+            tests.iter().filter_map(|test| Some((of(test).get(name)?, &test.path))).collect();
+        by.sort_by_key(|&(count, path)| (Reverse(count), path));
         if by.is_empty() {
             missing.push(name.as_str());
         }
-        let by: Vec<String> = by.iter().take(MOST).map(|test| format!("`{}`", test.path)).collect();
+        let by: Vec<String> = by.iter().take(MOST).map(|(_, path)| format!("`{path}`")).collect();
         let _ = writeln!(text, "| `{name}` | {} |", by.join(", "));
     }
     match &missing[..] {
@@ -203,25 +239,37 @@ mod tests {
     #[test]
     fn keys_are_told_from_words() {
         let text = "int mode = 3; \"a = 1\\nb=2\" {\"i\", 1} Job(d=1, e=2) env(\"VELOC_F\", x) \"{y}g = 3\" if h == 1 && k == \"i\"";
-        let found: Vec<String> = keys_in(text, true).into_iter().collect();
-        assert_eq!(found, ["a", "b", "d", "e", "f", "g"]);
+        assert_eq!(keys_in(text, true), ["a", "b", "d", "e", "f", "g"]);
         assert!(keys_in("/* d=PATH */", false).is_empty());
+        let jobs: Vec<&str> = jobs("run(a=1) Job(b=(2), c=3) run(d=4) Job(e=5").collect();
+        assert_eq!(jobs, ["(b=(2), c=3", "(e=5"]);
     }
 
-    /// Catches a map in which what has no test does not stand out.
+    /// Catches a comment that passes for a call.
+    #[test]
+    fn comments_are_left_out() {
+        let text = " // a()\nb()\n/* c()\n * d()\n */\ne()\n";
+        assert_eq!(calls_in(&code("t.c", text)), ["b", "e"]);
+        assert_eq!(calls_in(&code("t.py", "# a()\nb()\n")), ["b"]);
+        assert_eq!(calls_in(&code("t.f90", "! a()\nb()\n")), ["b"]);
+    }
+
+    /// Catches a map in which what has no test does not stand out, or which names others than those with the most calls.
     #[test]
     fn what_no_test_has_is_an_error() {
-        let tests = [TestFile {
-            path: "t".into(),
-            calls: calls_in("f(VELOC_A(1), \"VELOC_B: failed\")"),
-            keys: BTreeSet::new(),
-        }];
-        fn calls_of(test: &TestFile) -> &BTreeSet<String> {
+        let test = |path: &str, text: &str| TestFile {
+            path: path.into(),
+            calls: count(calls_in(text)),
+            keys: Counts::new(),
+        };
+        let once = "f(VELOC_A(1), \"VELOC_B: failed\")";
+        let tests = [test("s", once), test("t", once), test("u", &once.repeat(2)), test("v", once)];
+        fn calls_of(test: &TestFile) -> &Counts {
             &test.calls
         }
         assert!(table("Function", &["VELOC_A".into()], &tests, calls_of)
             .unwrap()
-            .contains("| `VELOC_A` | `t` |"));
+            .contains("| `VELOC_A` | `u`, `s`, `t` |"));
         let error =
             table("Function", &["VELOC_A".into(), "VELOC_B".into()], &tests, calls_of).unwrap_err();
         assert!(error.to_string().contains("no test has VELOC_B"), "{error}");
