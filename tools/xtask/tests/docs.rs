@@ -45,6 +45,22 @@ fn the_table_of_keys_is_the_library_s() {
     assert!(text.contains(table.trim()), "run cargo xtask docs");
 }
 
+/// Catches a test of a feature that CONTRIBUTING.md names, and that is not there.
+#[test]
+fn the_tests_of_each_feature_are_there() {
+    let text = files::read(&root().join("CONTRIBUTING.md")).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| for |"));
+    let tests = rows.filter_map(|row| row.split(" | ").nth(2)).flat_map(|tests| {
+        tests.split('`').skip(1).step_by(2).filter(|test| *test != "tests").collect::<Vec<_>>()
+    });
+    let is_there = |test: &str| {
+        let named = format!("capi-tests/tests/capi/{test}.rs");
+        test.starts_with("cargo ") || [test, &named].iter().any(|path| root().join(path).exists())
+    };
+    let (there, missing): (Vec<_>, Vec<_>) = tests.partition(|test| is_there(test));
+    assert!(there.len() > 20 && missing.is_empty(), "{missing:?}");
+}
+
 /// Catches a link to a document, an example or a heading that does not exist, or has another name.
 #[test]
 fn every_link_leads_to_its_place() {
@@ -54,7 +70,19 @@ fn every_link_leads_to_its_place() {
     let documents: Vec<_> = entries
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-        .chain(["README.md", "docs/results/README.md"].map(|name| root().join(name)))
+        .chain(
+            [
+                "CHANGELOG.md",
+                "CONTRIBUTING.md",
+                "README.md",
+                "SECURITY.md",
+                "clients/README.md",
+                "docs/results/README.md",
+                "python/README.md",
+                "tools/faults/README.md",
+            ]
+            .map(|name| root().join(name)),
+        )
         .collect();
     assert!(documents.len() > 40, "{documents:?}");
     for document in documents {
