@@ -50,7 +50,7 @@ enum ProjectTask {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
-    /// Run all checks and tests
+    /// Run the checks and tests of every day, or all
     Test {
         /// Go on after a check that has failed
         #[arg(long)]

@@ -1,7 +1,7 @@
 //! Runs the tests of the workspace, each in a process of its own: a test that hangs or crashes is named, the
 //! time of each is known, and no processor idles at the end, as the slow ones start first.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -334,8 +334,9 @@ impl TestReport {
         for name in &self.failed {
             println!("FAILED  {name}");
         }
-        let (passed, failed) = (self.passed, self.failed.len());
-        println!("{passed} passed, {failed} failed, {} skipped", self.ignored);
+        let in_part: BTreeSet<&String> = self.skipped.values().flatten().collect();
+        let (passed, failed, ignored) = (self.passed, self.failed.len(), self.ignored);
+        println!("{passed} passed ({} in part), {failed} failed, {ignored} not run", in_part.len());
     }
 }
 

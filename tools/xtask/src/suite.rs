@@ -28,7 +28,11 @@ const STEPS: [CommandStep<'static>; 13] = [
         about: "header, table and notices are up to date",
         run: &generated,
     },
-    CommandStep { name: "models", about: "catalog and ring under model checkers", run: &models },
+    CommandStep {
+        name: "models",
+        about: "catalog and host buffer under model checkers",
+        run: &models,
+    },
     CommandStep {
         name: "sanitizers",
         about: "threads and memory of the library",

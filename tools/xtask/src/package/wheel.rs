@@ -110,12 +110,9 @@ pub(crate) fn works_where_nothing_else_is(wheel: &Path, work: &Path) -> Result<(
     command.args(["-m", "venv", "--without-pip", "--system-site-packages"]);
     quietly(command.arg(&fresh))?;
     let (bin, python) = (fresh.join("bin"), fresh.join("bin/python"));
-    let mut command = clean(interpreter());
-    command.args(["-m", "pip", "--python"]).arg(&python).args([
-        "install",
-        "--no-deps",
-        "--no-index",
-    ]);
+    // The system's pip, in that environment.
+    let mut command = clean(&python);
+    command.args(["-m", "pip", "install", "--no-deps", "--no-index"]);
     quietly(command.arg(wheel).env("PATH", &bin))?;
     let home = work.join("fresh-home");
     folder(&home)?;
