@@ -54,7 +54,7 @@ fn map() -> Result<String> {
     tests.sort_by(|a, b| a.path.cmp(&b.path));
     let keys = keys(&read(&root().join("crates/config/src/keys.rs"))?);
     let mut text = String::from(
-        "# Where what is tested\n\nMade by `cargo xtask docs`: the tests that call a function of the C interface or set a \
+        "# The map of tests\n\nMade by `cargo xtask docs`: the tests that call a function of the C interface or set a \
          configuration key, at most\nthree, those that do it most often first. To run one: [CONTRIBUTING.md](../CONTRIBUTING.md).\n",
     );
     text += &table("Function", &functions()?, &tests, |test| &test.calls)?;
