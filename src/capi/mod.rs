@@ -1,8 +1,8 @@
 //! The C interface: VELOC's functions, with the additions of its GPU prototype and ours.
 //!
 //! Every function here is thin: it checks its arguments, catches panics, keeps the text of an
-//! error for `VELOC_Last_error`, and makes one call into [`client`]. Calls from several
-//! threads are taken one after the other.
+//! error for `VELOC_Last_error`, and makes one call into [`client`], or into the crate of schedules or of persistent
+//! memory. Calls of the client from several threads are taken one after the other.
 
 mod adjoint;
 mod boundary;
