@@ -1,12 +1,13 @@
 /*
  * Host memory that is copied after the call has returned is what it was at the call:
  *
- *   deferred_capture_writers <configuration> [threads=N] [versions=N] [bytes=N] [huge=1] [forbid=1]
+ *   deferred_capture_writers <configuration> [threads=N] [versions=N] [bytes=N] [huge=1] [lone=1] [forbid=1]
  *
  * Takes versions of a region whose ends are within pages. As soon as a call has returned, all threads write to it,
  * each to its own share, by stores and by read(2); another thread writes all the time to the bytes before and
  * behind it, on the same pages. All versions are restored at the end.
  *
+ *   lone=1     the region has whole pages, and a file is mapped before and behind it
  *   forbid=1   the system has neither clone3 nor userfaultfd, as in some containers
  */
 #define _GNU_SOURCE
@@ -20,7 +21,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const size_t before = 100, behind = 77;
+static size_t before = 100, behind = 77;
 static unsigned char *memory, *region;
 static size_t bytes;
 static int threads, turn, done, ended;
@@ -34,7 +35,7 @@ static void *beside(void *unused)
 {
     size_t at = 0;
     (void)unused;
-    while (!now(&ended)) {
+    while (!now(&ended) && before > 0) {
         memory[at % before] = (unsigned char)at;
         region[bytes + at % behind] = (unsigned char)at;
         at++;
@@ -77,14 +78,27 @@ int main(int argc, char **argv)
     pthread_t writers[16], other;
     int numbers[16];
     int version, i, versions = (int)number(argc, argv, "versions", 6);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t whole;
     CHECK(argc > 1);
     threads = (int)number(argc, argv, "threads", 3);
     bytes = (size_t)number(argc, argv, "bytes", 21000003);
-    whole = before + bytes + behind;
     CHECK(threads <= 16);
-    memory = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (number(argc, argv, "lone", 0)) {
+        before = behind = 0;
+        bytes -= bytes % page;
+    }
+    whole = before + bytes + behind;
+    memory = mmap(NULL, page + whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(memory != MAP_FAILED);
+    memory += page;
+    if (before == 0) {
+        const int file = open(argv[1], O_RDONLY);
+        CHECK(file >= 0);
+        CHECK(mmap(memory - page, page, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0) != MAP_FAILED);
+        CHECK(mmap(memory + whole, page, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0) != MAP_FAILED);
+        close(file);
+    }
     if (number(argc, argv, "huge", 0))
         OK(madvise(memory, whole, MADV_HUGEPAGE));
     region = memory + before;
