@@ -1,7 +1,7 @@
 //! Runs the tests of the workspace, each in a process of its own: a test that hangs or crashes is named, the
 //! time of each is known, and no processor idles at the end, as the slow ones start first.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -43,8 +43,8 @@ struct Test {
 pub enum TestVerdict {
     /// It passed, with the reasons why parts of it were left out.
     Passed(Vec<String>),
-    /// It is not run with the others.
-    Ignored,
+    /// It is not run with the others, for this reason.
+    Ignored(String),
     /// It failed; what it printed.
     Failed(String),
 }
@@ -220,7 +220,10 @@ fn verdict(success: bool, text: &str) -> TestVerdict {
     let result = text.lines().rev().find(|line| line.starts_with("test result: "));
     let has = |what: &str| result.is_some_and(|line| line.contains(what));
     match success {
-        true if has(" 1 ignored;") => TestVerdict::Ignored,
+        true if has(" 1 ignored;") => {
+            let why = text.lines().find_map(|line| line.split_once(" ... ignored, "));
+            TestVerdict::Ignored(why.map_or("it is ignored", |(_, why)| why).to_owned())
+        }
         true if has(" 1 passed;") => {
             // The first line follows the name of the test.
             let lines = text.lines().map(|line| match line.split_once(" ... ") {
@@ -273,9 +276,11 @@ pub fn first_failure(all: bool) -> Result<()> {
 struct TestReport {
     of: usize,
     passed: usize,
+    /// Of these, those that were not run whole.
+    in_part: usize,
     ignored: usize,
     failed: Vec<String>,
-    /// Why tests were not run whole, and which.
+    /// Why tests were not run, or not whole, and which.
     skipped: BTreeMap<String, Vec<String>>,
     times: Vec<(Usage, String)>,
     /// When the state was last printed.
@@ -290,6 +295,9 @@ impl TestReport {
         match verdict {
             TestVerdict::Passed(reasons) => {
                 self.passed += 1;
+                if !reasons.is_empty() {
+                    self.in_part += 1;
+                }
                 for why in reasons {
                     let of = self.skipped.entry(why).or_default();
                     if !of.contains(&name) {
@@ -297,7 +305,10 @@ impl TestReport {
                     }
                 }
             }
-            TestVerdict::Ignored => self.ignored += 1,
+            TestVerdict::Ignored(why) => {
+                self.ignored += 1;
+                self.skipped.entry(why).or_default().push(name.clone());
+            }
             TestVerdict::Failed(text) => {
                 println!("\n==> {name}: FAILED ({})\n{text}\n", clock(usage.time));
                 self.failed.push(name.clone());
@@ -334,9 +345,9 @@ impl TestReport {
         for name in &self.failed {
             println!("FAILED  {name}");
         }
-        let in_part: BTreeSet<&String> = self.skipped.values().flatten().collect();
-        let (passed, failed, ignored) = (self.passed, self.failed.len(), self.ignored);
-        println!("{passed} passed ({} in part), {failed} failed, {ignored} not run", in_part.len());
+        let TestReport { passed, in_part, ignored, .. } = self;
+        let failed = self.failed.len();
+        println!("{passed} passed ({in_part} in part), {failed} failed, {ignored} not run");
     }
 }
 
@@ -352,7 +363,9 @@ mod tests {
         };
         let passed = TestVerdict::Passed(vec!["no root".to_owned(), "b".to_owned()]);
         assert_eq!(verdict(true, &result("1 passed; 0 failed; 0 ignored;")), passed);
-        assert_eq!(verdict(true, &result("0 passed; 0 failed; 1 ignored;")), TestVerdict::Ignored);
+        let ignored =
+            "test a ... ignored, it is slow\n\ntest result: ok. 0 passed; 0 failed; 1 ignored;";
+        assert_eq!(verdict(true, ignored), TestVerdict::Ignored("it is slow".to_owned()));
         for (success, text) in [
             (true, result("0 passed; 0 failed; 0 ignored;")),
             (false, result("1 passed; 0 failed; 0 ignored;")),
