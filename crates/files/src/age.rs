@@ -244,4 +244,23 @@ mod tests {
             );
         }
     }
+
+    /// Catches parts of aggregated files, written past scratch within one tick, that have one time.
+    #[test]
+    fn parts_of_one_tick_keep_their_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = "mode = sync\nscratch = DIR/s\npersistent = DIR/p\n";
+        let text = text.replace("DIR", &directory.path().display().to_string());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        let ground = &files.parts.ground;
+        let ages = Ages::new(ground.places.clone(), ground.warnings.clone(), ground.last.clone());
+        let part = directory.path().join("part");
+        std::fs::write(&part, "content").unwrap();
+        let tick = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        times::set_modified(&part, tick).unwrap();
+        assert_eq!(ages.time_of_part(&part, None).unwrap(), tick);
+        assert!(ages.time_of_part(&part, None).unwrap() > tick);
+        assert_eq!(ages.time_of_part(&part, Some(tick)).unwrap(), tick, "its scratch file tells");
+    }
 }

@@ -125,3 +125,32 @@ impl Scratch {
         files::atomic_replace(temporary, &path, self.places.scratch_durability())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Files, Names};
+    use config::Config;
+
+    /// Catches the checksum of a memory-based version that a file-based one of the same number is judged by.
+    #[test]
+    fn a_file_of_the_application_has_no_checksum_of_its_predecessor() {
+        let directory = tempfile::tempdir().unwrap();
+        let text =
+            "mode = async\nscratch = DIR/s\npersistent = DIR/p\nmeta = DIR/m\nchksum = true\n";
+        let text = text.replace("DIR", &directory.path().display().to_string());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        let temporary = files.places().temporary(&files.places().scratch_path("x", 1).unwrap());
+        let mut output = Output::create(temporary.clone(), files.proofs().digest()).unwrap();
+        output.put(&[0; 8]).unwrap();
+        files.scratch().publish(&Names::default().lock(), &output.finish(), "x", 1).unwrap();
+        let checksums = || std::fs::read_dir(directory.path().join("m")).unwrap().count();
+        assert_eq!(checksums(), 1);
+        std::fs::write(&temporary, "the application's").unwrap();
+        let original = directory.path().join("own");
+        let by = (Identity::UNKNOWN, original.to_str().unwrap());
+        files.scratch().publish_routed(&Names::default().lock(), &temporary, "x", 1, by).unwrap();
+        assert_eq!(checksums(), 0);
+    }
+}
