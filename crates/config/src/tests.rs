@@ -73,8 +73,9 @@ fn defaults() {
     assert!(warnings.is_empty(), "{warnings:?}");
 }
 
+/// Catches a value that goes to another key. Keys that exclude these have tests below.
 #[test]
-fn every_key_is_read() {
+fn what_is_given_is_read() {
     let (config, warnings) = text_and_env(
         "mode = sync\nscratch = /s\npersistent = /p\ngpu_cache_size = 0.5..2\n\
          host_cache_size = 12\ndrive = /d\ndrive_size = 3T\ngpu_chunk_size = 2M\nephemeral = yes\nhand_over_time = 90\nrestore_order = random\n\

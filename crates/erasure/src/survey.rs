@@ -280,4 +280,19 @@ mod tests {
         ];
         assert_eq!(Survey::new(inventories).unwrap().chosen(), [new]);
     }
+
+    /// The processes were grouped otherwise before. Catches a file that is rebuilt from files which their own groups
+    /// know as other ones.
+    #[test]
+    fn an_encoding_with_a_file_that_is_another_now_does_not_count() {
+        let (old, new) = (encoding(&[0, 1, 2, 3], 1), encoding(&[3, 4, 5], 0));
+        let mut inventories: Vec<Inventory> =
+            (0..3).map(|rank| inventory(rank != 0, Some((&old, rank)))).collect();
+        inventories[0].parity = None;
+        inventories.extend((0..3).map(|own| inventory(true, Some((&new, own)))));
+        let error = Survey::new(inventories.clone()).unwrap_err().to_string();
+        assert!(error.contains("rank 0 has no file"), "{error}");
+        inventories.truncate(3);
+        assert_eq!(Survey::new(inventories).unwrap().chosen(), [old]);
+    }
 }

@@ -259,4 +259,19 @@ mod tests {
             assert_eq!(hidden(&at("s")), [".x-0-1.dat.routed", ".x-0-2.dat.routed"]);
         });
     }
+
+    /// Catches the half-written file of a writer on another node that goes, and one that stays for ever.
+    #[test]
+    fn what_somebody_writes_stays() {
+        with_directories(|config, at| {
+            let of_another = names::temporary_file("x-0-1.dat", i32::MAX as u32, 0);
+            let all = ["s", "m"].map(|folder| at(folder).join(&of_another));
+            let writing = all.each_ref().map(|path| files::create(path).unwrap());
+            Files::open(config, 0).unwrap();
+            assert!(all.iter().all(|path| path.exists()));
+            drop(writing);
+            Files::open(config, 0).unwrap();
+            assert!(!all.iter().any(|path| path.exists()));
+        });
+    }
 }

@@ -12,7 +12,7 @@ use files::Inodes;
 use format::checksum::Checksum;
 use os::private;
 
-/// The version: it changes with every change of the messages or of the shared memory.
+/// The version: it changes with every change of the messages or of the shared memory. Release 0.2.0 has 12.
 pub const PROTOCOL: u32 = 12;
 
 /// The first message over a connection.

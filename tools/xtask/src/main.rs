@@ -67,11 +67,12 @@ enum ProjectTask {
         /// Run the tests alone, so often and under load, and name those that fail
         #[arg(long, value_name = "N", conflicts_with_all = ["keep_going", "only", "all"])]
         repeat: Option<NonZeroU32>,
-        /// With --repeat: only the tests whose names contain this
-        #[arg(requires = "repeat")]
+        /// With --repeat: only the tests whose names contain this; without, see `cargo test`
+        #[arg(requires = "repeat", conflicts_with_all = ["keep_going", "only", "all", "fail_fast"])]
         filter: Option<String>,
     },
-    /// Check what has changed, in less than a minute: format, lints, unit tests, one C program
+    /// Check what has changed, in less than a minute (the first time in some minutes): format, lints, unit tests, one
+    /// C program
     ///
     /// Changed is what differs from the last commit, or, if nothing does, what that commit has changed.
     Quick,
@@ -184,6 +185,25 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a filter that is ignored, so that all steps run.
+    #[test]
+    fn a_filter_is_of_repeated_tests_alone() {
+        let parses = |words: &str| {
+            CommandLine::try_parse_from(format!("xtask test {words}").split(' ')).is_ok()
+        };
+        assert!(parses("--repeat 3 name") && parses("--all --keep-going"));
+        for words in
+            ["name", "--keep-going name", "--all name", "--fail-fast name", "--only tests name"]
+        {
+            assert!(!parses(words), "{words}");
         }
     }
 }

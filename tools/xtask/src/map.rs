@@ -177,7 +177,11 @@ fn keys_in(text: &str, python: bool) -> Vec<String> {
         // "...\nkey = value": the letter of the escape is taken for the word's first one.
         let escaped = text[begin..end].strip_prefix('n').filter(|_| before.ends_with('\\'));
         let name = escaped.unwrap_or(&text[begin..end]);
-        let begins = escaped.is_some() || ["\"", "}", "| "].iter().any(|end| before.ends_with(end));
+        // A text that goes on in the next line: its backslash, and the spaces that do not belong to it.
+        let goes_on = before.trim_end_matches([' ', '\t']).ends_with("\\\n");
+        let begins = escaped.is_some()
+            || goes_on
+            || ["\"", "}", "| "].iter().any(|end| before.ends_with(end));
         let quoted = before.ends_with('"') && behind.starts_with('"');
         let argument = python
             && ["(", " "].iter().any(|end| before.ends_with(end))
@@ -238,8 +242,9 @@ mod tests {
     /// Catches a word of the language that passes for a key.
     #[test]
     fn keys_are_told_from_words() {
-        let text = "int mode = 3; \"a = 1\\nb=2\" {\"i\", 1} Job(d=1, e=2) env(\"VELOC_F\", x) \"{y}g = 3\" if h == 1 && k == \"i\"";
-        assert_eq!(keys_in(text, true), ["a", "b", "d", "e", "f", "g"]);
+        let text = "int mode = 3; \"a = 1\\nb=2\" {\"i\", 1} Job(d=1, e=2) env(\"VELOC_F\", x) \"{y}g = 3\" if h == 1 && k == \"i\" \
+            \"l\\n\\\n   j = 4\"";
+        assert_eq!(keys_in(text, true), ["a", "b", "d", "e", "f", "g", "j"]);
         assert!(keys_in("/* d=PATH */", false).is_empty());
         let jobs: Vec<&str> = jobs("run(a=1) Job(b=(2), c=3) run(d=4) Job(e=5").collect();
         assert_eq!(jobs, ["(b=(2), c=3", "(e=5"]);

@@ -22,12 +22,13 @@ struct Package {
 /// Checks the files that differ from the last commit or, if none does, those that this commit has
 /// changed.
 pub fn quick() -> Result<()> {
-    let (packages, files) = (packages()?, changed()?);
+    let (packages, (files, is_last)) = (packages()?, changed()?);
     let changed = owners(&packages, &files);
     let names: Vec<&str> = changed.iter().map(|package| &*package.name).collect();
     let count = files.len();
     let files = if count == 1 { "file" } else { "files" };
-    println!("changed: {count} {files}, of packages: {}", names.join(", "));
+    let changed_in = if is_last { "by the last commit" } else { "since the last commit" };
+    println!("changed {changed_in}: {count} {files}, of packages: {}", names.join(", "));
     let format = || cargo_step(&["fmt", "--all", "--check"], &[]);
     let lints = || of_packages("clippy", &names, &["--all-targets", "--", "-D", "warnings"]);
     let tests = || {
@@ -95,8 +96,8 @@ fn packages() -> Result<Vec<Package>> {
 }
 
 /// The files that differ from the last commit and those that git does not know yet; if there are
-/// none, those that the last commit has changed.
-fn changed() -> Result<Vec<PathBuf>> {
+/// none, those that the last commit has changed, and `true`.
+fn changed() -> Result<(Vec<PathBuf>, bool)> {
     let git = |arguments: &[&str]| -> Result<Vec<PathBuf>> {
         let text = output(Command::new("git").args(arguments).current_dir(root()))?;
         Ok(text.lines().map(|line| root().join(line)).collect())
@@ -104,9 +105,9 @@ fn changed() -> Result<Vec<PathBuf>> {
     let mut files = git(&["diff", "--name-only", "--relative", "HEAD"])?;
     files.extend(git(&["ls-files", "--others", "--exclude-standard"])?);
     if files.is_empty() {
-        return git(&["diff", "--name-only", "--relative", "HEAD^", "HEAD"]);
+        return Ok((git(&["diff", "--name-only", "--relative", "HEAD^", "HEAD"])?, true));
     }
-    Ok(files)
+    Ok((files, false))
 }
 
 /// The packages that these files belong to: each file to the package whose folder it is deepest in.
