@@ -217,7 +217,11 @@ fn table(
     }
     match &missing[..] {
         [] => Ok(text),
-        _ => Err(Error::new(format!("no test has {}", missing.join(", ")))),
+        _ => Err(Error::new(format!(
+            "no test has the {} {}: a test calls a function, or sets a key in a text with KEY = VALUE",
+            what.to_lowercase(),
+            missing.join(", ")
+        ))),
     }
 }
 
@@ -277,6 +281,6 @@ mod tests {
             .contains("| `VELOC_A` | `u`, `s`, `t` |"));
         let error =
             table("Function", &["VELOC_A".into(), "VELOC_B".into()], &tests, calls_of).unwrap_err();
-        assert!(error.to_string().contains("no test has VELOC_B"), "{error}");
+        assert!(error.to_string().contains("no test has the function VELOC_B"), "{error}");
     }
 }

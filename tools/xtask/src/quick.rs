@@ -28,7 +28,11 @@ pub fn quick() -> Result<()> {
     let count = files.len();
     let files = if count == 1 { "file" } else { "files" };
     let changed_in = if is_last { "by the last commit" } else { "since the last commit" };
-    println!("changed {changed_in}: {count} {files}, of packages: {}", names.join(", "));
+    let of = match &names[..] {
+        [] => "of no package: no lints, no unit tests".to_owned(),
+        names => format!("of packages: {}", names.join(", ")),
+    };
+    println!("changed {changed_in}: {count} {files}, {of}");
     let format = || cargo_step(&["fmt", "--all", "--check"], &[]);
     let lints = || of_packages("clippy", &names, &["--all-targets", "--", "-D", "warnings"]);
     let tests = || {
