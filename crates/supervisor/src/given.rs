@@ -222,3 +222,24 @@ pub(crate) fn anew(externals: &[External]) -> Result<Vec<(OwnedFd, String)>> {
     }
     Ok(anew)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    /// Catches a program that goes on without its terminal, and one that is refused though there is one.
+    #[test]
+    fn a_terminal_is_given_for_a_terminal() {
+        let terminal = File::options().read(true).write(true).open("/dev/ptmx").unwrap();
+        let plain = tempfile::tempfile().unwrap();
+        let given = |file: &File, terminal| {
+            let key = "key".to_owned();
+            anew(&[External { fd: file.as_raw_fd(), key, terminal }]).map(|all| all.len())
+        };
+        assert_eq!(given(&terminal, true).unwrap(), 1);
+        assert_eq!(given(&plain, false).unwrap(), 1);
+        let error = given(&plain, true).unwrap_err().to_string();
+        assert!(error.contains(&format!("descriptor {}", plain.as_raw_fd())), "{error}");
+    }
+}
