@@ -74,6 +74,7 @@ fn configurations_that_differ() {
         ("ephemeral", "false", "true"),
         ("max_versions", "0", "2"),
         ("scratch_versions", "0", "1"),
+        ("newest_by", "number", "time"),
         ("persistent_interval", "0", "5"),
         ("persistent_interval", "0", "-1"),
         ("aggregated", "false", "true"),

@@ -159,7 +159,28 @@ mod tests {
         Ok(of_all(&config).into_iter().map(|(_, text)| text).collect())
     }
 
-    /// Catches a key that is not compared, and paths that are.
+    /// Catches a key that is not compared, and one that is compared as another.
+    #[test]
+    fn each_key_is_compared() {
+        let compared = |line: &str| {
+            let mode = if line.starts_with("mode") { "" } else { "mode = async" };
+            let text = format!("{mode}\nscratch = /s\nmeta = /m\n{line}\n");
+            of_all(&Config::from_text(&text, |_| None).unwrap().0)
+        };
+        let keys = "mode = sync, ephemeral = true, hand_over = a, persistent = /p, persistent_interval = 9, \
+                    max_versions = 3, scratch_versions = 2, newest_by = time, aggregated = true, proof = off, \
+                    chksum = true, ec_interval = 9, ec_group = 4, ec_parity = 2";
+        let plain = compared("");
+        assert_eq!(plain.len(), keys.split(", ").count());
+        for line in keys.split(", ") {
+            let differ =
+                compared(line).into_iter().zip(&plain).filter(|(one, plain)| one != *plain);
+            let differ: Vec<&str> = differ.map(|((key, _), _)| key).collect();
+            assert_eq!(differ, [line.split(' ').next().unwrap()]);
+        }
+    }
+
+    /// Catches paths that are compared.
     #[test]
     fn what_differs_is_named_with_the_processes() {
         let text = "mode = sync\nscratch = /a\npersistent = /b\n";

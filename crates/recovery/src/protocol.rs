@@ -202,7 +202,9 @@ mod tests {
         let (here, _) = Config::from_text("mode = async\nscratch = /s\n", |_| None).unwrap();
         let of = |space: &str| name_in(Path::new(space), BACKEND, &here).unwrap();
         assert_ne!(of("mnt:[1]"), of("mnt:[2]"), "the same path is another directory there");
-        assert_eq!(config(""), config("trace = /t.json\n"));
+        for own in ["trace = /t.json", "failure_domain = rack 7", "ec_interval = 9"] {
+            assert_eq!(config(""), config(&format!("{own}\n")), "{own}");
+        }
         assert_ne!(config(""), config("persistent = /p\n"));
         assert!(config("").as_os_str().len() < 80, "the paths of sockets are short");
         // Two programs have different caches.
