@@ -110,15 +110,20 @@ mod tests {
     use format::identity::Identity;
     use std::fs::File;
 
-    /// Catches a copy that looks newer than its file, so that one of an earlier run is taken for that of a
-    /// newer one; and a file from elsewhere that looks newer than its copy because it comes later.
-    #[test]
-    fn copies_are_as_old_as_their_files() {
+    fn in_directory() -> (tempfile::TempDir, Files) {
         let directory = tempfile::tempdir().unwrap();
         let text = "mode = sync\nscratch = DIR/s\npersistent = DIR/p\n";
         let text = text.replace("DIR", &directory.path().display().to_string());
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let files = Files::open(&config, 0).unwrap();
+        (directory, files)
+    }
+
+    /// Catches a copy that looks newer than its file, so that one of an earlier run is taken for that of a
+    /// newer one; and a file from elsewhere that looks newer than its copy because it comes later.
+    #[test]
+    fn copies_are_as_old_as_their_files() {
+        let (directory, files) = in_directory();
         let at = |path: &str| directory.path().join(path);
         let taken = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         let write = |path: &str| {
@@ -203,11 +208,7 @@ mod tests {
     /// time; and a clock that is set back.
     #[test]
     fn versions_of_one_tick_keep_their_order() {
-        let directory = tempfile::tempdir().unwrap();
-        let text = "mode = sync\nscratch = DIR/s\npersistent = DIR/p\n";
-        let text = text.replace("DIR", &directory.path().display().to_string());
-        let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let files = Files::open(&config, 0).unwrap();
+        let (directory, files) = in_directory();
         let tick = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         let original = directory.path().join("own");
         for (version, back) in [(30, 0), (11, 0), (20, 5)] {
@@ -248,11 +249,7 @@ mod tests {
     /// Catches parts of aggregated files, written past scratch within one tick, that have one time.
     #[test]
     fn parts_of_one_tick_keep_their_order() {
-        let directory = tempfile::tempdir().unwrap();
-        let text = "mode = sync\nscratch = DIR/s\npersistent = DIR/p\n";
-        let text = text.replace("DIR", &directory.path().display().to_string());
-        let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let files = Files::open(&config, 0).unwrap();
+        let (directory, files) = in_directory();
         let ground = &files.parts.ground;
         let ages = Ages::new(ground.places.clone(), ground.warnings.clone(), ground.last.clone());
         let part = directory.path().join("part");
